@@ -1,0 +1,43 @@
+// Coders turn symbols into bytes and back, without loss: the choice of coder never changes a decoded value.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "codec/bytes.h"
+
+namespace gradcodec {
+
+// Symbols of one kind of one chunk. Alphabet L >= 1: `symbols` holds numbers below L (L at most 65,536). Alphabet 0:
+// plain `bytes`. The other vector is empty.
+struct Stream {
+  uint32_t alphabet = 0;
+  std::vector<uint16_t> symbols;
+  Bytes bytes;
+
+  uint64_t count() const { return alphabet == 0 ? bytes.size() : symbols.size(); }
+};
+
+class Coder {
+ public:
+  virtual ~Coder() = default;
+  virtual std::string_view name() const = 0;
+  virtual uint16_t id() const = 0;               // on disk; never reused
+  virtual std::string_view summary() const = 0;  // one line for `schemes`
+
+  // Appends the bytes of `in` to `out`. Every symbol must be below the alphabet.
+  virtual void shrink(const Stream& in, Bytes& out) const = 0;
+
+  // The inverse: `out.alphabet` is set, and `count` symbols (or bytes) are expected from exactly the bytes `in`. Throws
+  // Error(bad_input) on bytes that shrink cannot have written for that many symbols; every symbol is below the
+  // alphabet.
+  virtual void expand(ByteView in, uint64_t count, Stream& out) const = 0;
+
+  // Bytes that shrink writes for any `count` symbols of `alphabet`, if it is the same for all; else nothing.
+  virtual std::optional<uint64_t> fixed_size(uint32_t alphabet, uint64_t count) const = 0;
+};
+
+}  // namespace gradcodec

@@ -1,0 +1,92 @@
+// The loops that touch every element. Plain pointers and sizes; nothing here allocates, throws or knows a scheme.
+// `scalar` is the definition: a plain loop each. The functions of the same name outside it pick the best instruction
+// set of this machine once a call and give the same bits. The environment variable GRADCODEC_KERNELS forces one
+// ("scalar", "SSE4", "AVX2", ...: the names of Highway's targets); an unknown or unavailable name is an error at start.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradcodec::kernels {
+
+// A stream of 32-bit random words, addressed by coordinate: word i is word i % 4 of
+// Philox4x32-10(key, counter = {i / 4 low, i / 4 high, ordinal, tag}).
+struct Draws {
+  std::array<uint32_t, 2> key;
+  uint32_t ordinal;
+  uint32_t tag;  // stage << 24 | purpose << 16 | sub
+};
+
+// v = ((word >> 9) + 0.5) * 2^-23: odd multiples of 2^-24 in (0, 1). u = v - 0.5, exact.
+
+// Largest float32 magnitude that a quantizer takes, 2^126: what is larger, infinite or not a number is an exception.
+inline constexpr uint32_t kMaxRegularBits = 0x7E800000;
+
+// Of n float32 values: the largest bit pattern without sign among regular ones (magnitude at most 2^126; 0 if there is
+// none), and how many are not regular.
+struct MaxAbs {
+  uint32_t max_bits = 0;
+  uint64_t irregular = 0;
+};
+
+// Sixteen interleaved float64 partial sums, element i of a chunk into partial i % 16, in order. `total` adds partial j
+// + 8 to partial j for j < 8, then j + 4 to j for j < 4, then j + 2, then j + 1.
+struct Sums {
+  std::array<double, 16> partial = {};
+  double total() const;
+};
+
+// Which step and alphabet an encoder rounds to: y = x / step, symbols q + max_level, |q| <= max_level.
+// step is 0 or in [2^-126, 2^126]. If it is 0 all symbols are max_level (q = 0) and all values +0.
+struct Lattice {
+  float step;
+  uint32_t max_level;  // M, at most 32,767
+};
+
+namespace scalar {
+
+// words[i] = word first + i of the stream.
+void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words);
+
+MaxAbs max_abs(const float* x, size_t n);
+
+// Adds x (or x^2, or (x - mean)^2 computed as float64) of regular elements; irregular ones add 0. Element 0 goes to
+// partial 0.
+void add_sum(const float* x, size_t n, Sums& sums);
+void add_squares(const float* x, size_t n, double mean, Sums& sums);
+
+// The one rounding primitive with subtractive dither. For element i, v the draw of coordinate first + i:
+//   a = |x / step|, k = floor(a), g = a - k, up iff g > 1 - v (x >= 0) or g > v (x < 0), q = sign(x) min(k + up, M)
+// x / step is one correctly rounded float32 division when 2M + 1 <= 255; above, k and g are of the exact quotient: with
+// r = |x| - k step, exact in float64, up iff r > (1 - v) step (or r > v step), compared exactly in float64.
+// symbols[i] = q + M; decoded[i] (if not null) = (float(q) - u) * step, two float32 operations.
+// x must be regular; |x| / step at most 32,767 rounded. -0.0 counts as x >= 0.
+void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+                   float* decoded);
+
+// out[i] = (float(symbols[i] - M) - u) * step, or +0 where step is 0. The caller has checked that symbols[i] <= 2 M.
+void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
+
+}  // namespace scalar
+
+void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words);
+MaxAbs max_abs(const float* x, size_t n);
+void add_sum(const float* x, size_t n, Sums& sums);
+void add_squares(const float* x, size_t n, double mean, Sums& sums);
+void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+                   float* decoded);
+void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
+
+// The instruction sets this machine can run, best first, "scalar" last; the one in use is current_target().
+std::vector<std::string> available_targets();
+std::string current_target();
+
+// Forces a target for the calls that follow ("" = the best). Not while other threads are in a kernel. Returns false,
+// and changes nothing, if it is not available. Called by main for GRADCODEC_KERNELS, and by tests.
+bool use_target(const std::string& name);
+
+}  // namespace gradcodec::kernels

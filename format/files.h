@@ -1,0 +1,120 @@
+// Files of the operating system: random access, sequential reading, and output that appears whole or not at all.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "codec/bytes.h"
+
+namespace gradcodec {
+
+// An open file descriptor, closed on destruction.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd();
+  int get() const { return fd_; }
+  int release();
+
+ private:
+  int fd_;
+};
+
+// A regular file that can be read anywhere, by several threads at once (pread; never mapped, so that a file cut while
+// it is read is an error and not a signal, and memory stays bounded).
+class RandomFile {
+ public:
+  // Opens `path`; "-" or anything that is not a regular file (a pipe) is first copied whole to an unlinked temporary
+  // file. Throws Error(io) if it cannot be opened, Error(usage) for a directory.
+  static std::shared_ptr<RandomFile> open(const std::string& path);
+
+  // An empty unlinked temporary file in $TMPDIR (else /tmp), to write_at and read_at.
+  static std::shared_ptr<RandomFile> temporary();
+
+  uint64_t size() const { return size_; }
+  const std::string& name() const { return name_; }  // for messages
+  int fd() const { return fd_.get(); }
+  mode_t mode() const { return mode_; }  // permission bits of the file opened; 0666 where there is none (a pipe)
+
+  // All of `out` from `offset`. Throws Error(bad_input) if the file ends before, Error(io) if reading fails.
+  void read_at(uint64_t offset, std::span<std::byte> out) const;
+
+  // Only for temporary files. Throws Error(io).
+  void write_at(uint64_t offset, ByteView bytes);
+
+ private:
+  RandomFile(Fd fd, std::string name, uint64_t size, mode_t mode);
+  Fd fd_;
+  std::string name_;
+  uint64_t size_ = 0;
+  mode_t mode_;
+};
+
+// A file or a pipe, read once from front to back.
+class InputStream {
+ public:
+  // "-" is stdin. Throws Error(io), or Error(usage) for a directory.
+  explicit InputStream(const std::string& path);
+
+  // Reads until `out` is full or the input ends; returns the bytes read. Throws Error(io).
+  size_t read(std::span<std::byte> out);
+
+  uint64_t position() const { return position_; }
+  const std::string& name() const { return name_; }
+  mode_t mode() const { return mode_; }
+  // Bytes from here to the end, if this is a regular file; else 2^63 - 1.
+  uint64_t left() const { return end_ - position_; }
+
+ private:
+  Fd fd_;
+  std::string name_;
+  uint64_t position_ = 0, end_;
+  mode_t mode_;
+};
+
+// Where a command writes. A regular file is written as a hidden file beside its destination and renamed over it by
+// commit(); destroyed before that, it is removed and the destination is as it was. "-" (stdout) and things that are not
+// regular files (/dev/null, a pipe) are written through. Signals that end the program remove the hidden file too.
+class OutputFile {
+ public:
+  // `force` allows an existing regular file to be replaced at commit. `mode` limits the permissions of the result (the
+  // umask limits them further): pass the source's. Throws Error(usage) if the destination exists and `force` is false,
+  // or is a terminal; Error(io) if it cannot be created.
+  OutputFile(const std::string& path, bool force, mode_t mode);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(ByteView bytes);  // appends. Throws Error(io); a closed pipe throws ClosedPipe
+  uint64_t position() const { return position_; }
+
+  // For a library that writes by itself: the path to open and fill instead of calling write. For stdout and devices it
+  // is a temporary file that commit() copies.
+  const std::string& path_for_library();
+
+  void commit();  // flushes, renames. Throws Error(io)
+  const std::string& name() const { return name_; }
+
+ private:
+  void write_all(ByteView bytes);
+
+  Fd fd_;
+  std::string name_, destination_, temporary_;
+  uint64_t position_ = 0;
+  bool renames_ = false, library_ = false, force_;
+};
+
+// The reader at the other end of stdout has gone: the program ends quietly.
+struct ClosedPipe {};
+
+// Total bytes of a regular file or 2^63 - 1.
+inline constexpr uint64_t kUnknownSize = (uint64_t{1} << 63) - 1;
+
+}  // namespace gradcodec
