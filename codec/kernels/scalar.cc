@@ -1,5 +1,6 @@
 // The definition of every kernel: what the vectorised ones must equal to the bit, and what a port should follow.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <bit>
 #include <cfloat>
 #include <cmath>
@@ -113,27 +114,31 @@ void add_squares(const float* x, size_t n, double mean, Sums& sums) {
 
 void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded) {
-  const auto max_level = static_cast<float>(lattice.max_level);
+  const float step = lattice.step, max_level = static_cast<float>(lattice.max_level);
+  if (step == 0) {
+    std::fill_n(symbols, n, static_cast<uint16_t>(lattice.max_level));
+    if (decoded != nullptr) std::fill_n(decoded, n, 0.0f);
+    return;
+  }
   const bool few_levels = 2 * lattice.max_level + 1 <= 255;
   Words words(draws, first);
   for (size_t i = 0; i < n; ++i) {
     const float v = draw_v(words.next());
-    int32_t q = 0;
-    if (lattice.step > 0) {
-      q = few_levels ? round_float32(x[i], v, lattice.step, max_level)
-                     : round_float64(x[i], v, lattice.step, max_level);
-    }
+    const int32_t q = few_levels ? round_float32(x[i], v, step, max_level) : round_float64(x[i], v, step, max_level);
     symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(lattice.max_level));
-    if (decoded != nullptr) decoded[i] = lattice.step > 0 ? restore(q, v, lattice.step) : 0.0f;
+    if (decoded != nullptr) decoded[i] = restore(q, v, step);
   }
 }
 
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out) {
+  if (lattice.step == 0) {
+    std::fill_n(out, n, 0.0f);
+    return;
+  }
   Words words(draws, first);
   for (size_t i = 0; i < n; ++i) {
     const float v = draw_v(words.next());
-    const int32_t q = int32_t{symbols[i]} - static_cast<int32_t>(lattice.max_level);
-    out[i] = lattice.step > 0 ? restore(q, v, lattice.step) : 0.0f;
+    out[i] = restore(int32_t{symbols[i]} - static_cast<int32_t>(lattice.max_level), v, lattice.step);
   }
 }
 
