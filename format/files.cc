@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace gradcodec {
+namespace {
+
+constexpr size_t kCopySize = size_t{1} << 20;
+constexpr size_t kMaxCall = size_t{1} << 30;  // Linux moves at most 2^31 - 4096 bytes a call
+
+std::string reason() { return std::strerror(errno); }
+
+struct stat status_of(int fd, const std::string& name) {
+  struct stat status = {};
+  if (fstat(fd, &status) != 0) throw Error(Exit::io, "cannot be examined: " + reason()).in_file(name);
+  if (S_ISDIR(status.st_mode)) throw Error(Exit::usage, "is a directory").in_file(name);
+  return status;
+}
+
+Fd open_for_reading(const std::string& path) {
+  const int fd = path == "-" ? dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Error(Exit::io, "cannot be opened: " + reason()).in_file(path == "-" ? "standard input" : path);
+  return Fd(fd);
+}
+
+std::string name_of(const std::string& path) { return path == "-" ? "standard input" : path; }
+
+size_t read_some(int fd, std::span<std::byte> out, const std::string& name) {
+  for (;;) {
+    const ssize_t n = ::read(fd, out.data(), std::min(out.size(), kMaxCall));
+    if (n >= 0) return static_cast<size_t>(n);
+    if (errno != EINTR) throw Error(Exit::io, "cannot be read: " + reason()).in_file(name);
+  }
+}
+
+Fd unlinked_file() {
+  const char* dir = std::getenv("TMPDIR");
+  const std::string base = dir != nullptr && *dir != '\0' ? dir : "/tmp";
+  std::string path = base + "/gradcodec-XXXXXX";
+  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) throw Error(Exit::io, "no temporary file can be made in it: " + reason() + " (set TMPDIR)").in_file(base);
+  unlink(path.c_str());
+  return Fd(fd);
+}
+
+// The hidden file that a signal must remove. Written before the handlers are set, read in them; one output at a time.
+std::atomic<const char*> pending_file = nullptr;
+
+void remove_and_die(int signal) {
+  if (const char* path = pending_file.load()) unlink(path);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void handle_signals(bool on) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGXFSZ}) {
+    struct sigaction old = {};
+    sigaction(signal, nullptr, &old);
+    if (old.sa_handler == SIG_IGN) continue;  // as nohup asks
+    std::signal(signal, on ? remove_and_die : SIG_DFL);
+  }
+}
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int Fd::release() { return std::exchange(fd_, -1); }
+
+RandomFile::RandomFile(Fd fd, std::string name, uint64_t size, mode_t mode)
+    : fd_(std::move(fd)), name_(std::move(name)), size_(size), mode_(mode) {}
+
+std::shared_ptr<RandomFile> RandomFile::open(const std::string& path) {
+  const std::string name = name_of(path);
+  Fd fd = open_for_reading(path);
+  const struct stat status = status_of(fd.get(), name);
+  // A redirected file is read in place only from its start: an earlier reader may have taken part of it.
+  if (S_ISREG(status.st_mode) && (path != "-" || lseek(fd.get(), 0, SEEK_CUR) == 0)) {
+    return std::shared_ptr<RandomFile>(
+        new RandomFile(std::move(fd), name, static_cast<uint64_t>(status.st_size), status.st_mode & 0777));
+  }
+  std::shared_ptr<RandomFile> spool(new RandomFile(unlinked_file(), name, 0, 0666));
+  std::vector<std::byte> buffer(kCopySize);
+  while (const size_t n = read_some(fd.get(), buffer, name)) {
+    spool->write_at(spool->size(), std::span(buffer).first(n));
+  }
+  return spool;
+}
+
+std::shared_ptr<RandomFile> RandomFile::temporary() {
+  return std::shared_ptr<RandomFile>(new RandomFile(unlinked_file(), "temporary file", 0, 0600));
+}
+
+void RandomFile::read_at(uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t n = pread(fd_.get(), out.data(), std::min(out.size(), kMaxCall), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw Error(Exit::io, "cannot be read: " + reason()).in_file(name_);
+    if (n == 0) {
+      throw Error(Exit::bad_input, "ends at byte " + std::to_string(offset) + ", where " + std::to_string(out.size()) +
+                                       " bytes more were expected")
+          .in_file(name_);
+    }
+    out = out.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+void RandomFile::write_at(uint64_t offset, ByteView bytes) {
+  size_ = std::max(size_, offset + bytes.size());
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(fd_.get(), bytes.data(), std::min(bytes.size(), kMaxCall), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw Error(Exit::io, "temporary copy cannot be written: " + reason() + " (set TMPDIR)").in_file(name_);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+InputStream::InputStream(const std::string& path) : fd_(open_for_reading(path)), name_(name_of(path)) {
+  const struct stat status = status_of(fd_.get(), name_);
+  const bool regular = S_ISREG(status.st_mode);
+  mode_ = regular ? status.st_mode & 0777 : 0666;
+  const off_t at = regular ? lseek(fd_.get(), 0, SEEK_CUR) : 0;
+  end_ = regular ? static_cast<uint64_t>(std::max<off_t>(0, status.st_size - at)) : kUnknownSize;
+}
+
+size_t InputStream::read(std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const size_t n = read_some(fd_.get(), out.subspan(done), name_);
+    if (n == 0) break;
+    done += n;
+  }
+  position_ += done;
+  return done;
+}
+
+OutputFile::OutputFile(const std::string& path, bool force, mode_t mode)
+    : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
+  struct stat status = {};
+  if (path == "-") {
+    fd_ = Fd(dup(STDOUT_FILENO));
+    if (fd_.get() < 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
+    if (isatty(STDOUT_FILENO) != 0) {
+      throw Error(Exit::usage, "binary output is not written to a terminal: give -o FILE or redirect").in_file(name_);
+    }
+    return;
+  }
+  const bool exists = stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) throw Error(Exit::usage, "is a directory").in_file(name_);
+  if (exists && !S_ISREG(status.st_mode)) {
+    fd_ = Fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (fd_.get() < 0) throw Error(Exit::io, "cannot be opened: " + reason()).in_file(name_);
+    if (isatty(fd_.get()) != 0) throw Error(Exit::usage, "binary output is not written to a terminal").in_file(name_);
+    return;
+  }
+  if (exists && !force) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
+  if (exists) {  // a link keeps pointing where it did: its target is replaced
+    char* real = realpath(path.c_str(), nullptr);
+    if (real != nullptr) destination_ = real;
+    std::free(real);
+  }
+  const size_t slash = destination_.rfind('/');
+  const std::string dir = slash == std::string::npos ? "" : destination_.substr(0, slash + 1);
+  temporary_ = dir + ".gradcodec-XXXXXX";
+  fd_ = Fd(mkostemp(temporary_.data(), O_CLOEXEC));
+  if (fd_.get() < 0) throw Error(Exit::io, "cannot be created: " + reason()).in_file(name_);
+  renames_ = true;
+  pending_file = temporary_.c_str();
+  handle_signals(true);
+  const mode_t mask = umask(0);
+  umask(mask);
+  fchmod(fd_.get(), mode & ~mask & 0777);
+}
+
+OutputFile::~OutputFile() {
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  if (pending_file == temporary_.c_str()) {
+    pending_file = nullptr;
+    handle_signals(false);
+  }
+}
+
+void OutputFile::write_all(ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kMaxCall));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EPIPE) throw ClosedPipe{};
+    if (n < 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    position_ += static_cast<uint64_t>(n);
+  }
+}
+
+void OutputFile::write(ByteView bytes) { write_all(bytes); }
+
+const std::string& OutputFile::path_for_library() {
+  library_ = true;
+  if (temporary_.empty()) {
+    const char* dir = std::getenv("TMPDIR");
+    temporary_ = std::string(dir != nullptr && *dir != '\0' ? dir : "/tmp") + "/gradcodec-XXXXXX";
+    const Fd file(mkostemp(temporary_.data(), O_CLOEXEC));
+    if (file.get() < 0) throw Error(Exit::io, "cannot be created: " + reason() + " (set TMPDIR)").in_file(temporary_);
+    pending_file = temporary_.c_str();
+    handle_signals(true);
+  }
+  return temporary_;
+}
+
+void OutputFile::commit() {
+  if (library_ && !renames_) {  // what the library wrote goes where it belongs
+    const Fd file(::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) throw Error(Exit::io, "cannot be read: " + reason()).in_file(temporary_);
+    std::vector<std::byte> buffer(kCopySize);
+    while (const size_t n = read_some(file.get(), buffer, temporary_)) write_all(std::span(buffer).first(n));
+  }
+  // Some file systems report a full disk only here.
+  if (renames_ && fsync(fd_.get()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
+  if (close(fd_.release()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
+  if (!renames_) return;
+  // Without -f a file that has appeared meanwhile is not replaced either.
+  const bool moved = force_ ? rename(temporary_.c_str(), destination_.c_str()) == 0
+                            : link(temporary_.c_str(), destination_.c_str()) == 0;
+  if (!moved && !force_ && errno == EEXIST) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
+  if (!moved && !force_ && errno != EEXIST) {  // a file system without hard links
+    if (rename(temporary_.c_str(), destination_.c_str()) != 0) {
+      throw Error(Exit::io, "cannot be created: " + reason()).in_file(name_);
+    }
+  } else if (!moved) {
+    throw Error(Exit::io, "cannot be replaced: " + reason()).in_file(name_);
+  }
+}
+
+}  // namespace gradcodec
