@@ -161,7 +161,8 @@ DType parse_type(std::string_view type, std::string_view descr) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const bool numbered = type.size() > 1 && std::all_of(type.begin() + 1, type.end(), is_digit);
   const bool time = type[0] == 'M' || type[0] == 'm';
-  if (!numbered && !time && type.size() > 1) fail_bad("descr " + quoted(descr) + " is no NumPy type" + std::string(kMend));
+  if (!numbered && !time && type.size() > 1)
+    fail_bad("descr " + quoted(descr) + " is no NumPy type" + std::string(kMend));
   try {
     return DType::parse(type);
   } catch (const Error&) {
