@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "format/bare.h"
 #include "format/dumps/open.h"
+#include "format/dumps/tree.h"
 #include "format/metadata.h"
 
 namespace gradcodec {
@@ -170,7 +171,7 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   if (!args.stream) reader.expect_end_of_input();
   compare_digests(schema, options, stored, decoded);
   if (!reader.metadata().empty()) metadata_json(reader.metadata());
-  if (args.test && !reader.tree().empty()) check_tree(reader.tree());
+  if (args.test && !reader.tree().empty()) parse_tree(reader.tree());
   return tallies;
 }
 

@@ -143,7 +143,7 @@ struct Incoming {
 class Decompressor {
  public:
   Decompressor(FrameReader& reader, const Schema& schema, const MessageId& id, const DecompressOptions& options,
-               Sink* sink, Progress& progress)
+               Sink* sink, Progress& progress, std::vector<TensorTally>* tallies)
       : reader_(reader),
         schema_(schema),
         id_(id),
