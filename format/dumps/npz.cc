@@ -118,8 +118,7 @@ class MemberReader {
     if (held) return;
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     if (archive_ == nullptr) throw std::bad_alloc();
-    throw Error(Exit::bad_input,
-                "damaged: " + reason_of(archive_.get()) + " (expected CRC and length are those of the zip directory)");
+    throw Error(Exit::bad_input, "damaged: " + reason_of(archive_.get()) + "; fetch or write the archive again");
   }
 
   const RandomFile& file_;
