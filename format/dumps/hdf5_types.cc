@@ -88,7 +88,7 @@ TypeSpec read_enum(hid_t type, const Place& place) {
 }
 
 TypeSpec read_text(hid_t type) {
-  TypeSpec spec{.kind = TypeSpec::Kind::text, .plain = {}};
+  TypeSpec spec{.kind = TypeSpec::Kind::text};
   if (H5Tis_variable_str(type) > 0) {
     spec.kind = TypeSpec::Kind::variable_text;
   } else {
@@ -113,7 +113,8 @@ TypeSpec read_spec(hid_t type, const Place& place, bool in_compound, uint64_t of
 std::optional<DType> complex_dtype(const TypeSpec& spec) {
   if (spec.members.size() != 2 || spec.members[0].name != "r" || spec.members[1].name != "i") return std::nullopt;
   const TypeSpec& part = spec.members[0].type;
-  const bool floats = part.kind == TypeSpec::Kind::plain && (part.plain.code == DType::f4 || part.plain.code == DType::f8);
+  const bool floats =
+      part.kind == TypeSpec::Kind::plain && (part.plain.code == DType::f4 || part.plain.code == DType::f8);
   if (!floats || spec.members[1].type != part) return std::nullopt;
   const uint64_t size = part.plain.item_size();
   if (spec.size != 2 * size || spec.members[0].offset != 0 || spec.members[1].offset != size) return std::nullopt;
@@ -121,14 +122,14 @@ std::optional<DType> complex_dtype(const TypeSpec& spec) {
 }
 
 TypeSpec read_compound(hid_t type, const Place& place, bool in_compound, uint64_t offset, std::vector<Word>& swapped) {
-  TypeSpec spec{.kind = TypeSpec::Kind::compound, .plain = {}, .size = H5Tget_size(type)};
+  TypeSpec spec{.kind = TypeSpec::Kind::compound, .size = H5Tget_size(type)};
   const int count = must(H5Tget_nmembers(type), "look at the type of", place);
   for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
     const Handle member = own(H5Tget_member_type(type, i), H5Tclose, "look at the type of", place);
     const uint64_t at = H5Tget_member_offset(type, i);
     // The member type of a committed or big-endian compound is looked at like any other.
-    spec.members.push_back({take_text(H5Tget_member_name(type, i)), at,
-                            read_spec(member.get(), place, true, offset + at, swapped)});
+    spec.members.push_back(
+        {take_text(H5Tget_member_name(type, i)), at, read_spec(member.get(), place, true, offset + at, swapped)});
   }
   if (const auto dtype = complex_dtype(spec)) return TypeSpec::of(*dtype);
   if (in_compound) refuse("compounds with compounds in them");

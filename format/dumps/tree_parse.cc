@@ -166,7 +166,8 @@ TypeSpec parse_type(const Cbor& value, bool in_compound) {
     type = parse_compound(fields.need("compound"), fields.need("members"));
   }
   if (in_compound && type.kind == Kind::variable_text) fail("has variable-length text in a compound");
-  if (type.size == 0 && type.kind != Kind::enumeration && type.kind != Kind::variable_text) fail("has a type of no bytes");
+  if (type.size == 0 && type.kind != Kind::enumeration && type.kind != Kind::variable_text)
+    fail("has a type of no bytes");
   fields.expect_end();
   return type;
 }
@@ -189,7 +190,7 @@ std::string parse_variable_text(const Cbor& value) {
 
 Values parse_values(const Cbor& value) {
   list_of(value, "value", 2, 3);
-  Values out{.type = parse_type(value[0]), .shape = std::nullopt, .bytes = {}, .texts = {}};
+  Values out{.type = parse_type(value[0])};
   const bool null = value[1].is_null();
   if (value.size() != (null ? 2 : 3)) fail("has a value of the wrong length");
   if (null) return out;
@@ -274,8 +275,8 @@ Link parse_link(const Cbor& value) {
       list_of(value, "link", 3, 3);
       link.kind = kind == "soft" ? Link::Kind::soft : Link::Kind::hard;
       link.target = text_of(value[2], "target");
-      const bool good = link.kind == Link::Kind::soft ? !link.target.empty()
-                                                      : link.target.empty() || is_plain_path(link.target);
+      const bool good =
+          link.kind == Link::Kind::soft ? !link.target.empty() : link.target.empty() || is_plain_path(link.target);
       if (!good) fail("has a link to '" + escaped(link.target) + "'");
     }
   }
