@@ -2,6 +2,7 @@
 #include "format/dumps/hdf5_types.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "codec/utf8.h"
@@ -259,6 +260,16 @@ Handle make_plain(const DType& dtype, const Place& place) {
   throw Error(Exit::bug, "no HDF5 type for '" + escaped(dtype.name()) + "'");
 }
 
+template <typename T, typename Swap>
+void swap_all(std::span<std::byte> elements, Swap swap) {
+  for (size_t at = 0; at + sizeof(T) <= elements.size(); at += sizeof(T)) {
+    T word;
+    std::memcpy(&word, &elements[at], sizeof(T));
+    word = swap(word);
+    std::memcpy(&elements[at], &word, sizeof(T));
+  }
+}
+
 }  // namespace
 
 FileType read_type(Handle type, const Place& place) {
@@ -308,6 +319,11 @@ Handle make_type(const TypeSpec& spec, const Place& place) {
 
 void swap_words(std::span<std::byte> elements, uint64_t item_size, const std::vector<Word>& swapped) {
   if (swapped.empty()) return;
+  if (swapped[0].size == item_size) {
+    if (item_size == 2) return swap_all<uint16_t>(elements, __builtin_bswap16);
+    if (item_size == 4) return swap_all<uint32_t>(elements, __builtin_bswap32);
+    if (item_size == 8) return swap_all<uint64_t>(elements, __builtin_bswap64);
+  }
   for (size_t at = 0; at + item_size <= elements.size(); at += item_size) {
     for (const Word& word : swapped) std::reverse(&elements[at + word.offset], &elements[at + word.offset] + word.size);
   }

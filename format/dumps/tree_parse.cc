@@ -71,13 +71,17 @@ class Fields {
   size_t taken_ = 0;
 };
 
-DType plain_dtype(const Cbor& value) {
-  DType dtype;
+DType any_dtype(const Cbor& value) {
+  const std::string& text = text_of(value, "type");
   try {
-    dtype = DType::parse(text_of(value, "type"));
-  } catch (const Error& error) {
-    fail("has a type that is not known: " + error.text());
+    return DType::parse(text);
+  } catch (const Error&) {
+    fail("has a type '" + escaped(text) + "', which is not known");
   }
+}
+
+DType plain_dtype(const Cbor& value) {
+  DType dtype = any_dtype(value);
   if (dtype.code == DType::other) fail("has a plain type '" + escaped(dtype.name()) + "'");
   return dtype;
 }
@@ -248,7 +252,7 @@ DatasetRecord parse_dataset(const Cbor& value, bool tensor) {
   if (const Cbor* max = fields.take("max")) out.max_shape = parse_shape(*max, true);
   if (const Cbor* fill = fields.take("fill")) {
     list_of(*fill, "fill value", 2, 2);
-    out.fill = {DType::parse(text_of((*fill)[0], "type")), bytes_of((*fill)[1], "fill value")};
+    out.fill = {any_dtype((*fill)[0]), bytes_of((*fill)[1], "fill value")};
     if (out.fill->bytes.size() != out.fill->dtype.item_size()) fail("has a fill value of the wrong size");
   }
   out.attribute_order = parse_order(fields, "attr_order");
