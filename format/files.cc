@@ -178,6 +178,7 @@ OutputFile::OutputFile(const std::string& path, bool force, mode_t mode)
     return;
   }
   if (exists && !force) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
+  replaces_ = exists;
   if (exists) {  // a link keeps pointing where it did: its target is replaced
     char* real = realpath(path.c_str(), nullptr);
     if (real != nullptr) destination_ = real;
@@ -238,8 +239,8 @@ void OutputFile::commit() {
     std::vector<std::byte> buffer(kCopySize);
     while (const size_t n = read_some(file.get(), buffer, temporary_)) write_all(std::span(buffer).first(n));
   }
-  // Some file systems report a full disk only here.
-  if (renames_ && fsync(fd_.get()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
+  // What replaces a file must be on the disk first: a crash must not lose both.
+  if (replaces_ && fsync(fd_.get()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
   if (close(fd_.release()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
   if (!renames_) return;
   // Without -f a file that has appeared meanwhile is not replaced either.

@@ -108,7 +108,7 @@ class OutputFile {
   Fd fd_;
   std::string name_, destination_, temporary_;
   uint64_t position_ = 0;
-  bool renames_ = false, library_ = false, force_;
+  bool renames_ = false, replaces_ = false, library_ = false, force_;
 };
 
 // The reader at the other end of stdout has gone: the program ends quietly.

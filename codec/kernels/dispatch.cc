@@ -1,0 +1,92 @@
+// The kernels as everybody calls them: the instruction set in use, and the scalar kernels for what is left over.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+
+#include "codec/kernels/kernels.h"
+#include "codec/kernels/simd.h"
+
+namespace gradcodec::kernels {
+namespace {
+
+// Best first; last the scalar kernels, which have no table.
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all = [] {
+    std::vector<Target> found = simd_targets();
+    found.push_back({"scalar", nullptr});
+    return found;
+  }();
+  return all;
+}
+
+std::atomic<const Target*>& chosen() {
+  static std::atomic<const Target*> target = targets().data();
+  return target;
+}
+
+const Table* table() { return chosen().load(std::memory_order_acquire)->table; }
+
+PlainDraws plain(const Draws& draws) { return {draws.key[0], draws.key[1], draws.ordinal, draws.tag}; }
+
+}  // namespace
+
+void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words) {
+  const Table* simd = table();
+  if (simd == nullptr) return scalar::philox_words(draws, first, n, words);
+  simd->philox_words(plain(draws), first, n, words);
+}
+
+MaxAbs max_abs(const float* x, size_t n) {
+  MaxAbs whole;
+  const Table* simd = table();
+  const size_t done = simd == nullptr ? 0 : simd->max_abs(x, n, &whole.max_bits, &whole.irregular);
+  const MaxAbs rest = scalar::max_abs(x + done, n - done);
+  return {std::max(whole.max_bits, rest.max_bits), whole.irregular + rest.irregular};
+}
+
+void add_sum(const float* x, size_t n, Sums& sums) {
+  const Table* simd = table();
+  const size_t done = simd == nullptr ? 0 : simd->add_sum(x, n, sums.partial.data());
+  scalar::add_sum(x + done, n - done, sums);
+}
+
+void add_squares(const float* x, size_t n, double mean, Sums& sums) {
+  const Table* simd = table();
+  const size_t done = simd == nullptr ? 0 : simd->add_squares(x, n, mean, sums.partial.data());
+  scalar::add_squares(x + done, n - done, mean, sums);
+}
+
+void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+                   float* decoded) {
+  const Table* simd = table();
+  if (simd == nullptr || lattice.step == 0) {
+    return scalar::dither_encode(x, n, draws, first, lattice, symbols, decoded);
+  }
+  simd->dither_encode(x, n, plain(draws), first, lattice, symbols, decoded);
+}
+
+void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out) {
+  const Table* simd = table();
+  if (simd == nullptr || lattice.step == 0) return scalar::dither_decode(symbols, n, draws, first, lattice, out);
+  simd->dither_decode(symbols, n, plain(draws), first, lattice, out);
+}
+
+std::vector<std::string> available_targets() {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) names.push_back(target.name);
+  return names;
+}
+
+std::string current_target() { return chosen().load()->name; }
+
+bool use_target(const std::string& name) {
+  for (const Target& target : targets()) {
+    if (name.empty() || target.name == name) {
+      chosen().store(&target);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace gradcodec::kernels

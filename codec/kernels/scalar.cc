@@ -1,0 +1,111 @@
+// The definition of every kernel: what the vectorised ones must equal to the bit, and what a port should follow.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+
+#include "codec/kernels/kernels.h"
+#include "codec/kernels/philox.h"
+#include "codec/kernels/rounding.h"
+
+namespace gradcodec::kernels {
+namespace {
+
+bool is_regular(float x) { return (std::bit_cast<uint32_t>(x) & 0x7FFFFFFF) <= kMaxRegularBits; }
+
+// The words of a stream from `first` on, one counter computed for every four of them.
+class Words {
+ public:
+  Words(const Draws& draws, uint64_t first) : draws_(draws), index_(first) {
+    if (index_ % 4 != 0) fill();
+  }
+
+  uint32_t next() {
+    if (index_ % 4 == 0) fill();
+    return block_[index_++ % 4];
+  }
+
+ private:
+  void fill() {
+    const uint64_t quad = index_ / 4;
+    block_ = philox4x32(draws_.key,
+                        {static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), draws_.ordinal, draws_.tag});
+  }
+
+  Draws draws_;
+  uint64_t index_;
+  std::array<uint32_t, 4> block_ = {};
+};
+
+}  // namespace
+
+double Sums::total() const {
+  auto sum = partial;
+  for (size_t half = 8; half >= 1; half /= 2) {
+    for (size_t j = 0; j < half; ++j) sum[j] += sum[j + half];
+  }
+  return sum[0];
+}
+
+namespace scalar {
+
+void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words) {
+  Words stream(draws, first);
+  for (size_t i = 0; i < n; ++i) words[i] = stream.next();
+}
+
+MaxAbs max_abs(const float* x, size_t n) {
+  MaxAbs result;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF;
+    if (bits > kMaxRegularBits) {
+      ++result.irregular;
+    } else if (bits > result.max_bits) {
+      result.max_bits = bits;
+    }
+  }
+  return result;
+}
+
+void add_sum(const float* x, size_t n, Sums& sums) {
+  for (size_t i = 0; i < n; ++i) sums.partial[i % 16] += is_regular(x[i]) ? double{x[i]} : 0.0;
+}
+
+void add_squares(const float* x, size_t n, double mean, Sums& sums) {
+  for (size_t i = 0; i < n; ++i) {
+    const double distance = double{x[i]} - mean;
+    sums.partial[i % 16] += is_regular(x[i]) ? distance * distance : 0.0;
+  }
+}
+
+void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+                   float* decoded) {
+  const float step = lattice.step, max_level = static_cast<float>(lattice.max_level);
+  if (step == 0) {
+    std::fill_n(symbols, n, static_cast<uint16_t>(lattice.max_level));
+    if (decoded != nullptr) std::fill_n(decoded, n, 0.0f);
+    return;
+  }
+  const bool few_levels = 2 * lattice.max_level + 1 <= 255;
+  Words words(draws, first);
+  for (size_t i = 0; i < n; ++i) {
+    const float v = draw_v(words.next());
+    const int32_t q = few_levels ? round_float32(x[i], v, step, max_level) : round_float64(x[i], v, step, max_level);
+    symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(lattice.max_level));
+    if (decoded != nullptr) decoded[i] = restore(q, v, step);
+  }
+}
+
+void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out) {
+  if (lattice.step == 0) {
+    std::fill_n(out, n, 0.0f);
+    return;
+  }
+  Words words(draws, first);
+  for (size_t i = 0; i < n; ++i) {
+    const float v = draw_v(words.next());
+    out[i] = restore(int32_t{symbols[i]} - static_cast<int32_t>(lattice.max_level), v, lattice.step);
+  }
+}
+
+}  // namespace scalar
+}  // namespace gradcodec::kernels

@@ -1,0 +1,40 @@
+// What simd.cc gives to dispatch.cc: a table of vectorised kernels for each instruction set.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codec/kernels/kernels.h"
+
+namespace gradcodec::kernels {
+
+// Draws without the std::array, whose functions must not be compiled for one instruction set.
+struct PlainDraws {
+  uint32_t key0, key1, ordinal, tag;
+};
+
+// The kernels of one instruction set. max_abs and the sums take only the elements that fill whole vectors and return
+// how many those are, a multiple of 16 for the sums. Encoding and decoding are for steps other than 0.
+struct Table {
+  void (*philox_words)(PlainDraws draws, uint64_t first, size_t n, uint32_t* words);
+  size_t (*max_abs)(const float* x, size_t n, uint32_t* max_bits, uint64_t* irregular);
+  size_t (*add_sum)(const float* x, size_t n, double* partial);
+  size_t (*add_squares)(const float* x, size_t n, double mean, double* partial);
+  void (*dither_encode)(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+                        float* decoded);
+  void (*dither_decode)(const uint16_t* symbols, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
+                        float* out);
+};
+
+struct Target {
+  std::string name;
+  const Table* table;
+};
+
+// Those that this machine can run, best first.
+std::vector<Target> simd_targets();
+
+}  // namespace gradcodec::kernels

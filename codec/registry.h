@@ -1,0 +1,49 @@
+// The tables of schemes and coders, and the text that names a scheme with its parameters:
+//   NAME[:KEY=VALUE[,KEY=VALUE]...]     dqsg:levels=5,bucket=512
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "codec/coder.h"
+#include "codec/scheme.h"
+
+namespace gradcodec {
+
+std::span<const Scheme* const> all_schemes();
+std::span<const Coder* const> all_coders();
+
+// Null if there is none.
+const Coder* find_coder(std::string_view name);
+const Coder* find_coder(uint16_t id);
+const Scheme* find_scheme(std::string_view name);
+
+// Throws Error(usage) listing the names there are.
+const Scheme& scheme_named(std::string_view name);
+const Coder& coder_named(std::string_view name);
+
+// 1 (fastest) to 9 (smallest); 1 is pack, the others are zstd at rising effort.
+const Coder& coder_for_level(unsigned level);
+
+// A scheme with its parameters: defaults filled in, each in its range, checked together.
+struct SchemeChoice {
+  const Scheme* scheme = nullptr;
+  Params params;
+
+  // The text that a file stores: the decoder's parameters that differ from their defaults, in the scheme's order.
+  std::string stored_text() const;
+};
+
+// A user's text. Throws Error(usage) saying which part is wrong and what is possible.
+SchemeChoice parse_scheme(std::string_view text);
+
+// A file's text: only what stored_text writes. Throws Error(unsupported) if the scheme is unknown, else
+// Error(bad_input).
+SchemeChoice parse_stored_scheme(std::string_view text);
+
+// Glob of the command line: * (any run, also over '/'), ? (one byte), everything else itself.
+bool glob_matches(std::string_view pattern, std::string_view name);
+
+}  // namespace gradcodec

@@ -1,0 +1,54 @@
+// What prepare learns from reading a tensor: maxima, sums, and whether every value may be quantized.
+//
+// A value is *regular* if it is finite and at most 2^126 in magnitude. The others are kept exactly, as exceptions; they
+// count in no maximum and no sum. (Above 2^126 a decoded value, up to 1.5 steps from zero, could overflow.)
+//
+// Sums are defined: 16 interleaved float64 partial sums a chunk, added in the order that kernels::Sums::total states,
+// chunks in order. So they are equal on every machine. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/scheme.h"
+#include "codec/tensor.h"
+
+namespace gradcodec {
+
+struct Extent {
+  float max = 0;           // largest regular magnitude; 0 if there is none
+  uint64_t irregular = 0;  // how many values are not regular
+};
+
+// One pass. Throws Error(bad_input) naming the index of the first NaN or infinity if the policy is `error`.
+Extent scan_extent(const Tensor& tensor, const Inputs& inputs);
+
+// One pass: sum of (x - mean)^2 over regular values.
+double scan_squares(const Tensor& tensor, const Inputs& inputs, double mean);
+
+// Two passes: standard deviation of the regular values (population, divisor n), float64. 0 if there are none.
+double scan_deviation(const Tensor& tensor, const Inputs& inputs, uint64_t irregular);
+
+// Of values in memory, as one chunk.
+Extent extent_of(std::span<const float> x);
+double squares_of(std::span<const float> x);
+
+// Replaces by +0, and lists with index base + i, every value that is not regular or of magnitude above `limit`.
+void set_aside(std::span<float> x, double limit, uint64_t base, std::vector<Exception>& list);
+
+// The inverse: writes the listed values into a chunk.
+void put_back(std::span<const Exception> list, std::span<float> chunk);
+
+// Calls visit(Range, span<const float>) for each chunk of the tensor, in order.
+template <typename Visit>
+void for_each_chunk(const Tensor& tensor, uint64_t chunk_len, Visit visit) {
+  std::vector<float> scratch(static_cast<size_t>(std::min(chunk_len, tensor.size())));
+  for (uint64_t first = 0; first < tensor.size(); first += chunk_len) {
+    const Range range{first, std::min(chunk_len, tensor.size() - first)};
+    visit(range, tensor.read(range, scratch));
+  }
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,119 @@
+// What a scheme is: float32 values to a few stored parameters and small symbols, and back. Start reading here.
+//
+//   Scheme::prepare reads the tensor and yields an Encoder, whose parameters are already rounded to their stored form;
+//   Encoder::encode then quantizes chunk by chunk, in any order and in parallel, against that form;
+//   Scheme::restore makes the Decoder from the stored bytes alone, on the other side.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "codec/bytes.h"
+#include "codec/coder.h"
+#include "codec/random.h"
+#include "codec/tensor.h"
+
+namespace gradcodec {
+
+using Value = std::variant<int64_t, double>;
+
+// One parameter of a scheme. Parsing, help, and the text that is stored all come from this.
+struct ParamSpec {
+  enum Kind { integer, real } kind;
+  std::string_view name, help;
+  double min, max;  // both allowed
+  bool required = false;
+  std::optional<int64_t> fallback;  // an integer that is not given has this value
+  bool decoder_needs = false;       // kept in the file's scheme text; integers only
+};
+
+using Params = std::map<std::string, Value, std::less<>>;
+
+// A value that a quantizer cannot take, kept exactly.
+struct Exception {
+  uint64_t index;  // in the chunk
+  uint32_t bits;   // of the float32
+};
+
+// One chunk, encoded.
+struct Code {
+  Bytes params;                       // stored parameters of the chunk: the steps of its buckets
+  std::vector<Stream> streams;        // in a fixed order
+  std::vector<Exception> exceptions;  // by index
+  std::vector<float> scratch;         // room to read into; reused from chunk to chunk
+};
+
+// What a chunk's code must look like.
+struct StreamShape {
+  uint32_t alphabet;
+  uint64_t count;
+};
+struct ChunkShape {
+  uint64_t params_size;
+  std::vector<StreamShape> streams;
+};
+
+// What to do with NaN and infinities: refuse the tensor, or list them as exceptions.
+enum class Nonfinite : uint8_t { error, keep };
+
+// What a stage is given beside its tensor and its parameters.
+struct Inputs {
+  const Random& random;
+  uint8_t stage;
+  uint64_t chunk_len;  // elements; every chunk but the last has this many
+  Nonfinite nonfinite = Nonfinite::error;
+};
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  virtual Bytes stored() const = 0;  // the tensor's stored parameters, as restore reads them
+  virtual ChunkShape chunk_shape(Range range) const = 0;
+
+  // The values of `range`, which is a whole chunk: range.count floats. `code` has the shape that chunk_shape says and
+  // symbols below their alphabets. Throws Error(bad_input) on what no encoder writes. Thread-safe.
+  virtual void decode(const Code& code, Range range, std::span<float> out) const = 0;
+};
+
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+  virtual const Decoder& decoder() const = 0;
+
+  // Encodes the chunk `range` into `code`. `decoded`, if not empty, receives what decode will give. Thread-safe.
+  virtual void encode(Range range, Code& code, std::span<float> decoded) const = 0;
+};
+
+class Scheme {
+ public:
+  virtual ~Scheme() = default;
+  virtual std::string_view name() const = 0;  // on disk; never reused
+  virtual std::span<const ParamSpec> params() const = 0;
+  virtual std::string_view summary() const = 0;   // one line
+  virtual std::string_view promises() const = 0;  // what a user may rely on, a few lines
+  virtual std::string_view source() const = 0;    // paper and section
+
+  // True for `raw`, which carries the bytes of any element type and has neither encoder nor decoder.
+  virtual bool carries_bytes() const { return false; }
+
+  // Throws Error(usage) on parameters that are each in range but impossible together. `encoding`: those that only the
+  // encoder needs are there too.
+  virtual void check(const Params& params, bool encoding) const = 0;
+
+  // Reads `tensor` (which must outlive the encoder) a bounded number of times, in pieces of chunk_len. Throws
+  // Error(bad_input) on values that the policy refuses.
+  virtual std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const = 0;
+
+  // Takes the tensor's stored parameters from the front of `stored`. Throws Error(bad_input) on what prepare never
+  // stores.
+  virtual std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const = 0;
+};
+
+}  // namespace gradcodec

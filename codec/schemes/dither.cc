@@ -1,0 +1,130 @@
+// The quantizer of dqsg with step = rms sqrt(12 T), so that E ||x' - x||^2 = T ||x||^2, or with a step given. The
+// alphabet is as large as max |x| / step needs; values beyond 32,767 steps are set aside. SPDX-License-Identifier:
+// Apache-2.0
+#include "codec/schemes/dither.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "codec/schemes/subtractive_dither.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr std::array<ParamSpec, 3> kParams = {{
+    {.kind = ParamSpec::real,
+     .name = "nmse",
+     .help = "expected squared error over squared norm, of each tensor or bucket",
+     .min = 1e-8,
+     .max = 1e4,
+     .fallback = {}},
+    {.kind = ParamSpec::real,
+     .name = "step",
+     .help = "the step itself, instead of nmse: each error is at most half of it",
+     .min = 1e-37,
+     .max = 1e37,
+     .fallback = {}},
+    {.kind = ParamSpec::integer,
+     .name = "bucket",
+     .help = "elements that share a step; 0: the whole tensor",
+     .min = 0,
+     .max = static_cast<double>(kMaxBucket),
+     .fallback = 0,
+     .decoder_needs = true},
+}};
+
+uint64_t bucket_of(const Params& params) { return static_cast<uint64_t>(std::get<int64_t>(params.at("bucket"))); }
+
+// step = rms sqrt(12 T) = sqrt(12 T (sum of squares / n)), float64 but for the last rounding.
+float step_for_nmse(double squares, uint64_t n, double nmse) {
+  if (squares == 0) return 0;
+  return clamp_step(std::sqrt(12.0 * nmse * (squares / static_cast<double>(n))));
+}
+
+// Over the buckets of a chunk: the largest level needed, and whether a value lies beyond kMaxLevel.
+struct Reach {
+  uint32_t max_level = 0;
+  bool exceeded = false;
+
+  void add(float max, float step) {
+    max_level = std::max(max_level, level_for(max, step));
+    exceeded |= static_cast<double>(max) > static_cast<double>(kMaxLevel) * static_cast<double>(step);
+  }
+};
+
+// Each bucket's own reach, in one pass; irregular values are 0 to the rule, as in encode.
+Reach reach_of_buckets(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, const StepRule& rule) {
+  Reach reach;
+  for_each_chunk(tensor, inputs.chunk_len, [&](Range, std::span<const float> x) {
+    for (size_t at = 0; at < x.size(); at += bucket) {
+      const std::span<const float> values = x.subspan(at, std::min<size_t>(bucket, x.size() - at));
+      reach.add(extent_of(values).max, rule(values));
+    }
+  });
+  return reach;
+}
+
+class Dither final : public Scheme {
+ public:
+  std::string_view name() const override { return "dither"; }
+  std::span<const ParamSpec> params() const override { return kParams; }
+  std::string_view summary() const override { return "subtractive dither, its step chosen for the error"; }
+  std::string_view promises() const override {
+    return "unbiased; each error uniform on (-step/2, step/2) and independent of the value, step = rms sqrt(12 nmse);\n"
+           "E||x'-x||^2 = nmse ||x||^2 for each tensor or bucket (at most that, where values are kept exactly)";
+  }
+  std::string_view source() const override { return "Schuchman 1964; the quantizer is that of dqsg"; }
+
+  void check(const Params& params, bool encoding) const override {
+    const bool nmse = params.count("nmse") != 0;
+    const bool step = params.count("step") != 0;
+    if (encoding && nmse == step) throw Error(Exit::usage, "give either 'nmse' or 'step'");
+    if (step && bucket_of(params) != 0) throw Error(Exit::usage, "'bucket' means nothing where 'step' is given");
+  }
+
+  std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
+    DitherLayout layout;
+    layout.bucket = bucket_of(params);
+    layout.stores_level = true;
+    const Extent extent = scan_extent(tensor, inputs);
+    StepRule rule;
+    Reach reach;
+    if (layout.bucket == 0) {
+      layout.step = step_of(tensor, params, inputs, extent);
+      reach.add(extent.max, layout.step);
+    } else {
+      const double nmse = std::get<double>(params.at("nmse"));
+      rule = [nmse](std::span<const float> x) { return step_for_nmse(squares_of(x), x.size(), nmse); };
+      reach = reach_of_buckets(tensor, inputs, layout.bucket, rule);
+    }
+    layout.max_level = reach.max_level;
+    return std::make_unique<SubtractiveEncoder>(tensor, layout, inputs, std::numeric_limits<float>::infinity(),
+                                                extent.irregular > 0 || reach.exceeded, std::move(rule));
+  }
+
+  std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
+    DitherLayout layout;
+    layout.bucket = bucket_of(params);
+    layout.stores_level = true;
+    return SubtractiveDecoder::restore(layout, stored, inputs);
+  }
+
+ private:
+  static float step_of(const Tensor& tensor, const Params& params, const Inputs& inputs, const Extent& extent) {
+    if (const auto found = params.find("step"); found != params.end()) {
+      return extent.max == 0 ? 0 : clamp_step(std::get<double>(found->second));
+    }
+    return step_for_nmse(scan_squares(tensor, inputs, 0.0), tensor.size(), std::get<double>(params.at("nmse")));
+  }
+};
+
+}  // namespace
+
+const Scheme& dither_scheme() {
+  static const Dither scheme;
+  return scheme;
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,95 @@
+// Abdi and Fekri, "Nested dithered quantization for communication reduction in distributed training", arXiv 1904.01197.
+// M step = max |x| over the tensor or bucket, the step rounded up to float32.
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/schemes/dqsg.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "codec/schemes/subtractive_dither.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr std::array<ParamSpec, 3> kParams = {{
+    {.kind = ParamSpec::integer,
+     .name = "levels",
+     .help = "number of levels, odd: 2M+1",
+     .min = 3,
+     .max = 65535,
+     .required = true,
+     .fallback = {},
+     .decoder_needs = true},
+    {.kind = ParamSpec::integer,
+     .name = "bucket",
+     .help = "elements that share a step; 0: the whole tensor",
+     .min = 0,
+     .max = static_cast<double>(kMaxBucket),
+     .fallback = 0,
+     .decoder_needs = true},
+    {.kind = ParamSpec::real,
+     .name = "clip",
+     .help = "first limit values to this many standard deviations of the tensor (then biased)",
+     .min = 1e-3,
+     .max = 1e6,
+     .fallback = {}},
+}};
+
+DitherLayout layout_of(const Params& params) {
+  DitherLayout layout;
+  layout.bucket = static_cast<uint64_t>(std::get<int64_t>(params.at("bucket")));
+  layout.max_level = static_cast<uint32_t>(std::get<int64_t>(params.at("levels")) / 2);
+  return layout;
+}
+
+// Infinity if nothing is clipped: no deviation (a constant) leaves nothing to call an outlier.
+float clip_of(const Tensor& tensor, const Params& params, const Inputs& inputs, const Extent& extent) {
+  const auto found = params.find("clip");
+  if (found == params.end()) return std::numeric_limits<float>::infinity();
+  const double limit = std::get<double>(found->second) * scan_deviation(tensor, inputs, extent.irregular);
+  const auto largest = static_cast<double>(std::numeric_limits<float>::max());
+  const auto clip = static_cast<float>(std::min(limit, largest));
+  return clip > 0 ? clip : std::numeric_limits<float>::infinity();
+}
+
+class Dqsg final : public Scheme {
+ public:
+  std::string_view name() const override { return "dqsg"; }
+  std::span<const ParamSpec> params() const override { return kParams; }
+  std::string_view summary() const override { return "subtractive dither, 2M+1 levels over the range of the values"; }
+  std::string_view promises() const override {
+    return "unbiased; each error uniform on (-step/2, step/2) and independent of the value, step = max|x| / M;\n"
+           "variance step^2/12 an element exactly; with clip, all this for the clipped values";
+  }
+  std::string_view source() const override { return "Abdi and Fekri, arXiv 1904.01197; AAAI 2020, supplement 1"; }
+
+  void check(const Params& params, bool) const override {
+    const int64_t levels = std::get<int64_t>(params.at("levels"));
+    if (levels % 2 == 0) throw Error(Exit::usage, "'levels' must be odd, not " + std::to_string(levels));
+  }
+
+  std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
+    DitherLayout layout = layout_of(params);
+    const Extent extent = scan_extent(tensor, inputs);
+    const float clip = clip_of(tensor, params, inputs, extent);
+    const uint32_t max_level = layout.max_level;
+    if (layout.bucket == 0) layout.step = step_for_range(std::min(extent.max, clip), max_level);
+    return std::make_unique<SubtractiveEncoder>(
+        tensor, layout, inputs, clip, extent.irregular > 0,
+        [max_level](std::span<const float> x) { return step_for_range(extent_of(x).max, max_level); });
+  }
+
+  std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
+    return SubtractiveDecoder::restore(layout_of(params), stored, inputs);
+  }
+};
+
+}  // namespace
+
+const Scheme& dqsg_scheme() {
+  static const Dqsg scheme;
+  return scheme;
+}
+
+}  // namespace gradcodec

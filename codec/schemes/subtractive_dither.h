@@ -1,0 +1,82 @@
+// The quantizer with subtractive dither, which `dqsg` and `dither` are presets of: q = round(x / step + u), decoded
+// (q - u) step, u uniform on (-1/2, 1/2) and known to both sides through the seed.
+//
+// The error is uniform on (-step/2, step/2) and independent of x (Schuchman 1964; Abdi and Fekri, "Quantized
+// compressive sampling of stochastic gradients", AAAI 2020, supplement section 1): unbiased, of variance step^2 / 12
+// exactly. No symbol overloads: the encoder chooses M with M step >= |x|, or sets x aside. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "codec/scan.h"
+#include "codec/scheme.h"
+
+namespace gradcodec {
+
+inline constexpr uint32_t kMaxLevel = 32767;  // largest |q|: 65,535 levels
+inline constexpr uint64_t kMaxBucket = uint64_t{1} << 22;
+
+// How both sides lay a tensor out.
+struct DitherLayout {
+  uint64_t bucket = 0;        // elements a step; 0: one step for the tensor. Buckets restart in each chunk
+  uint32_t max_level = 0;     // M: symbols are q + M, q from -M to M
+  bool stores_level = false;  // M is a stored parameter, else it follows from the scheme's text
+  float step = 0;             // of the whole tensor, if bucket is 0
+};
+
+// A step of a bucket from its values, irregular ones replaced by 0; 0 only if all are 0.
+using StepRule = std::function<float(std::span<const float> values)>;
+
+// Rounds a positive step to the float32 range that quantizers use, [2^-126, 2^126].
+float clamp_step(double step);
+
+// The smallest usable float32 step with max_level * step >= max; 0 if max is 0. Rounding up, not to nearest: else the
+// largest value would lie beyond the last level and be clamped there now and then, a bias of up to M 2^-24 steps.
+float step_for_range(float max, uint32_t max_level);
+
+// The smallest M with M * step >= magnitude, at most kMaxLevel; 0 if step is 0.
+uint32_t level_for(float magnitude, float step);
+
+class SubtractiveDecoder final : public Decoder {
+ public:
+  SubtractiveDecoder(const DitherLayout& layout, const Inputs& inputs);
+
+  // Takes step (if bucket is 0) and M (if it is stored) from `stored` into the layout given.
+  static std::unique_ptr<Decoder> restore(DitherLayout layout, ByteReader& stored, const Inputs& inputs);
+
+  Bytes stored() const override;
+  ChunkShape chunk_shape(Range range) const override;
+  void decode(const Code& code, Range range, std::span<float> out) const override;
+
+  const DitherLayout& layout() const { return layout_; }
+  const kernels::Draws& draws() const { return draws_; }
+
+ private:
+  DitherLayout layout_;
+  kernels::Draws draws_;
+};
+
+class SubtractiveEncoder final : public Encoder {
+ public:
+  // `clip`: values are limited to [-clip, clip] first; infinity for none. `exceptions`: some value of the tensor must
+  // be set aside. `rule` is used if the layout has buckets.
+  SubtractiveEncoder(const Tensor& tensor, const DitherLayout& layout, const Inputs& inputs, float clip,
+                     bool exceptions, StepRule rule);
+
+  const Decoder& decoder() const override { return decoder_; }
+  void encode(Range range, Code& code, std::span<float> decoded) const override;
+
+ private:
+  std::span<const float> read(Range range, Code& code) const;
+  void encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
+                  std::span<float> decoded) const;
+
+  const Tensor& tensor_;
+  SubtractiveDecoder decoder_;
+  float clip_;
+  bool exceptions_;
+  StepRule rule_;
+};
+
+}  // namespace gradcodec

@@ -1,0 +1,27 @@
+// Elements of a floating-point type as float32, and back.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codec/bytes.h"
+#include "codec/kernels/kernels.h"
+#include "codec/tensor.h"
+
+namespace gradcodec {
+
+// `in`: out.size() elements of a float type (DType::is_float). float64 is rounded to nearest even (beyond float32:
+// infinity); the 16-bit types are exact. `in` may be the last bytes of `out` itself if its elements are not larger.
+void widen(const DType& dtype, ByteView in, std::span<float> out);
+
+// float32 to `dtype`, into x.size() elements. float64 is exact. The 16-bit types are rounded at random, so that the
+// mean is kept: element i by the draw of coordinate first + i. Throws Error(bad_input) if a finite value is larger than
+// the type's largest; infinities and NaN stay what they are.
+void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& draws, uint64_t first,
+            std::span<std::byte> out);
+
+// The same to nearest even, for values that no scheme has touched. Beyond the type's largest: infinity.
+void round_to(std::span<const float> x, const DType& dtype, std::span<std::byte> out);
+
+}  // namespace gradcodec

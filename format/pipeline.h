@@ -1,0 +1,89 @@
+// compress and decompress: the whole path of the bytes, one screen each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "format/dumps/sink.h"
+#include "format/dumps/source.h"
+#include "format/frame_walk.h"
+#include "format/reader.h"
+#include "format/tensor_codec.h"
+#include "format/writer.h"
+
+namespace gradcodec {
+
+// How far a job is, in bytes of tensors; read by whoever shows it.
+struct Progress {
+  std::atomic<uint64_t> total = 0, done = 0;
+};
+
+struct CompressOptions {
+  SchemeChoice scheme;
+  const Coder* coder = nullptr;
+  MessageId id;
+  // Tensors that the scheme is for: names that match one of `include` (all, if it is empty), none of `exclude`, of at
+  // least min_elements elements and of a float type. The others go by raw.
+  std::vector<std::string> include, exclude;
+  uint64_t min_elements = 0;
+  Nonfinite nonfinite = Nonfinite::error;
+  uint8_t chunk_log2 = kDefaultChunkLog2;
+  unsigned threads = 1;
+};
+
+// The schema of the message that compress will write.
+Schema plan_schema(const Source& source, const CompressOptions& options);
+
+// What MESSAGE will say: the seed only if a scheme draws.
+Message plan_message(const Schema& schema, const MessageId& id);
+
+// Encodes every tensor into frames, in order, and finishes with their digests. `schemes`: the parsed schemes of the
+// schema, in its order. Deterministic: the frames do not depend on the number of threads.
+void compress(Source& source, const Schema& schema, const std::vector<SchemeChoice>& schemes,
+              const CompressOptions& options, FrameWriter& writer, Progress& progress);
+
+// The schemes and coders that a schema names, parsed; null where a text or a coder is not known to this version.
+struct KnownScheme {
+  SchemeChoice choice;
+  const Coder* coder = nullptr;
+  std::string problem;  // why it cannot be used; empty if it can
+};
+std::vector<KnownScheme> parse_schemes(const Schema& schema);
+
+struct DecompressOptions {
+  std::function<bool(const TensorInfo&)> wanted;  // which tensors to decode
+  std::optional<DType> dtype;                     // of float tensors, instead of their own
+  unsigned threads = 1;
+};
+
+// What the tensor becomes.
+TensorInfo output_info(const TensorInfo& info, const std::optional<DType>& dtype);
+
+// What a tensor takes in the file.
+struct TensorTally {
+  uint64_t frames = 0, payload = 0, constant = 0, stored = 0, exceptions = 0;  // the last three: chunks
+  uint64_t bytes() const { return payload + kFrameOverhead * frames; }
+};
+
+// Throws Error(bad_input) if the input is too short for the frames that the schema claims.
+void check_claims(const InputStream& input, const Schema& schema);
+
+// Reads every frame of a message; decodes those of wanted tensors into `sink` (null: decodes and drops). Returns the
+// digest of each tensor, 0 for those not decoded; `tallies`, if not null, receives one a tensor. The caller finishes
+// the reader, compares, and finishes the sink.
+std::vector<uint32_t> decompress(FrameReader& reader, const Schema& schema, const MessageId& id,
+                                 const DecompressOptions& options, Sink* sink, Progress& progress,
+                                 std::vector<TensorTally>* tallies = nullptr);
+
+// Throws Error(bad_input) naming the first tensor whose digest is not the one stored. Nothing is compared where none is
+// stored.
+void compare_digests(const Schema& schema, const DecompressOptions& options, std::span<const uint32_t> stored,
+                     std::span<const uint32_t> decoded);
+
+// The worker's and step's and seed's part of a message's keys.
+MessageId id_of(const Message& message);
+
+}  // namespace gradcodec

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/reader.h"
+
+#include <algorithm>
+
+#include "codec/coders/zstd.h"
+#include "format/checksum.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr uint64_t kPiece = uint64_t{1} << 20;
+constexpr uint64_t kMaxUnwrapped = uint64_t{1} << 30;
+
+uint64_t last_check(const Bytes& bytes) { return ByteReader(ByteView(bytes).last(8), "a check").get<uint64_t>(); }
+
+[[noreturn]] void damaged(uint64_t offset, const std::string& what) {
+  throw Error(Exit::bad_input, "is damaged at byte " + std::to_string(offset) + ": " + what);
+}
+
+[[noreturn]] void too_large(const std::string& what, uint64_t size) {
+  throw Error(Exit::limit, what + " needs " + std::to_string(size) + " bytes of memory: raise --memory");
+}
+
+// Appends n bytes. What is claimed is never allocated before it has arrived.
+void read(InputStream& input, Bytes& out, uint64_t n, std::string_view what) {
+  const uint64_t start = input.position();
+  const auto ends = [&](uint64_t have) {
+    damaged(start, "the input ends within " + std::string(what) + " (" + std::to_string(have) + " of " +
+                       std::to_string(n) + " bytes are there)");
+  };
+  if (input.left() < n) ends(input.left());
+  while (n > 0) {
+    const uint64_t piece = std::min(n, kPiece);
+    const size_t at = out.size();
+    out.resize(at + static_cast<size_t>(piece));
+    const size_t got = input.read(std::span(out).subspan(at));
+    if (got < piece) ends(input.position() - start);
+    n -= piece;
+  }
+}
+
+}  // namespace
+
+void read_all(InputStream& input, uint64_t memory, Bytes& out) {
+  for (;;) {
+    const size_t at = out.size();
+    out.resize(at + static_cast<size_t>(kPiece));
+    const size_t got = input.read(std::span(out).subspan(at));
+    out.resize(at + got);
+    if (out.size() > memory) too_large("the message", out.size());
+    if (got < kPiece) return;
+  }
+}
+
+void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::string_view what, FrameBytes& frame) {
+  frame.offset = input.position();
+  Bytes& bytes = frame.buffer;
+  bytes.clear();
+  read(input, bytes, 4, what);
+  const auto head = ByteReader(bytes, what).get<uint32_t>();
+  const uint64_t size = head & kMaxBody;
+  if (size > memory) too_large(std::string(what), size);
+  read(input, bytes, size + 8, what);
+  if (checksum(ByteView(bytes).first(bytes.size() - 8), check_seed) != last_check(bytes)) {
+    damaged(frame.offset, std::string(what) + " does not match its check");
+  }
+  const uint32_t form = head >> 28 & 3;
+  if (form > 2 || head >> 31 != 0) {
+    throw Error(Exit::unsupported,
+                std::string(what) + " has the form " + std::to_string(head >> 28) + ", not known to this version");
+  }
+  frame.form = static_cast<Form>(form);
+  frame.exceptions = (head >> 30 & 1) != 0;
+  frame.payload = ByteView(bytes).subspan(4, static_cast<size_t>(size));
+}
+
+ContainerReader::Block ContainerReader::read_block(uint64_t seed, std::string_view what, uint64_t most) {
+  const uint64_t offset = input_.position();
+  Bytes bytes;
+  read(input_, bytes, 2, what);
+  const auto tag = std::to_integer<uint8_t>(bytes[0]);
+  while ((std::to_integer<uint8_t>(bytes.back()) & 0x80) != 0) {
+    if (bytes.size() > 5) damaged(offset, std::string(what) + " has a length of more than 2^28");
+    read(input_, bytes, 1, what);
+  }
+  ByteReader head(bytes, what);
+  head.get<uint8_t>();
+  const uint64_t size = head.get_varint();
+  if (size > most) damaged(offset, std::string(what) + " claims " + std::to_string(size) + " bytes");
+  if (size > memory_) {
+    too_large(std::string(what), size);
+  }
+  const size_t head_size = bytes.size();
+  read(input_, bytes, size + 8, what);
+  const uint64_t check = last_check(bytes);
+  if (checksum(ByteView(bytes).first(bytes.size() - 8), seed) != check) {
+    damaged(offset, std::string(what) + " does not match its check");
+  }
+  const uint64_t in_file = bytes.size();
+  bytes.resize(bytes.size() - 8);
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(head_size));
+  return {tag, std::move(bytes), in_file, check};
+}
+
+// The body behind its flag byte; zstd is unpacked to the size that is stated before it.
+Bytes ContainerReader::unwrap(const Bytes& body, std::string_view what) const {
+  ByteReader in(body, what);
+  const auto flag = in.get<uint8_t>();
+  if (flag > 1) throw Error(Exit::unsupported, std::string(what) + " is packed in a way not known to this version");
+  if (flag == 0) {
+    const ByteView plain = in.get_bytes(in.left());
+    if (plain.empty()) in.fail("is empty");
+    return Bytes(plain.begin(), plain.end());
+  }
+  const uint64_t size = in.get_varint();
+  if (size > kMaxUnwrapped || size > memory_) {
+    too_large(std::string(what), size);
+  }
+  Stream stream;
+  zstd_coder(3).expand(in.get_bytes(in.left()), size, stream);
+  if (size == 0) in.fail("is empty");
+  return std::move(stream.bytes);
+}
+
+bool ContainerReader::begin() {
+  base_ = k_ = 0;
+  has_message_ = false;
+  tree_.clear();
+  metadata_.clear();
+  lengths_.clear();
+  accounts_ = {};
+  const uint64_t offset = input_.position();
+  Bytes prologue(kPrologueSize);
+  const size_t got = input_.read(prologue);
+  if (got == 0) return false;
+  if (got < kPrologueSize) {
+    const bool ours = got < kMagic.size() ||
+                      std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const uint8_t*>(prologue.data()));
+    damaged(offset, ours ? "the input ends within the prologue" : "this is not a .gradz file");
+  }
+  kind_ = parse_prologue(prologue);
+  accounts_.prologue = kPrologueSize;
+
+  // Each of these checks is seeded by the one before, so that MESSAGE's check, which seeds the frames', stands for all.
+  uint64_t seed = 0;
+  while (!has_message_) {
+    const bool first = k_ == 0;
+    const std::string what = first ? "the SCHEMA block" : "block " + std::to_string(k_) + " before the frames";
+    const uint64_t at = input_.position();
+    Block block = read_block(seed, what, kMaxBody);
+    if (first != (block.tag == static_cast<uint8_t>(Tag::schema))) {
+      damaged(at, first ? "the first block is not SCHEMA" : "a second SCHEMA block");
+    }
+    seed = block.check;
+    ++k_;
+    take_header_block(std::move(block));
+    if (kind_ == FileKind::schema) return true;
+  }
+  base_ = seed;
+  return true;
+}
+
+void ContainerReader::take_header_block(Block block) {
+  switch (static_cast<Tag>(block.tag)) {
+    case Tag::schema:
+      accounts_.schema = block.size;
+      schema_ = parse_schema(block.body);
+      return;
+    case Tag::message:
+      accounts_.message = block.size;
+      message_ = parse_message(block.body);
+      has_message_ = true;
+      return;
+    case Tag::tree:
+      if (accounts_.tree > 0) throw Error(Exit::bad_input, "has two TREE blocks");
+      accounts_.tree = block.size;
+      tree_ = unwrap(block.body, "the TREE block");
+      return;
+    case Tag::metadata:
+      if (accounts_.metadata > 0) throw Error(Exit::bad_input, "has two METADATA blocks");
+      accounts_.metadata = block.size;
+      metadata_ = unwrap(block.body, "the METADATA block");
+      return;
+    case Tag::end:
+      throw Error(Exit::bad_input, "ends before its MESSAGE block");
+  }
+  if (!may_skip(block.tag)) {
+    throw Error(Exit::unsupported, "has a block of type " + std::to_string(block.tag) + ", not known to this version");
+  }
+  accounts_.skipped += block.size;
+}
+
+void ContainerReader::next(FrameBytes& frame, std::string_view place) {
+  const std::string what = "frame " + std::to_string(lengths_.size()) + " (" + std::string(place) + ")";
+  read_frame(input_, base_ + k_, memory_, what, frame);
+  ++k_;
+  lengths_.push_back(static_cast<uint32_t>(frame.payload.size()));
+  accounts_.frames += kFrameOverhead;
+  accounts_.payloads += frame.payload.size();
+}
+
+std::vector<uint32_t> ContainerReader::finish() {
+  const uint64_t offset = input_.position();
+  const Block block = read_block(base_ + k_, "the END block", kMaxBody);
+  if (block.tag != static_cast<uint8_t>(Tag::end)) damaged(offset, "the block after the frames is not END");
+  accounts_.end = block.size;
+  ByteReader in(block.body, "the END block");
+  std::vector<uint32_t> digests;
+  if (message_.digests) {
+    for (size_t i = 0; i < schema_.tensors.size(); ++i) digests.push_back(in.get<uint32_t>());
+  }
+  for (const uint32_t length : lengths_) {
+    if (in.get_varint() != length) in.fail("says another length of a frame than the frame itself");
+  }
+  in.expect_end();
+  Bytes tail;
+  read(input_, tail, kTailSize, "the tail");
+  ByteReader end(tail, "the tail");
+  if (end.get<uint32_t>() != block.size) damaged(input_.position() - kTailSize, "the tail says another size of END");
+  const ByteView magic = end.get_bytes(4);
+  if (!std::equal(magic.begin(), magic.end(), std::as_bytes(std::span(kTailMagic)).begin())) {
+    damaged(input_.position() - 4, "the tail does not end with the format's magic bytes");
+  }
+  accounts_.tail = kTailSize;
+  return digests;
+}
+
+void ContainerReader::expect_end_of_input() {
+  const uint64_t offset = input_.position();
+  Bytes next(kMagic.size());
+  const size_t got = input_.read(next);
+  if (got == 0) return;
+  const bool another =
+      got == kMagic.size() && std::equal(next.begin(), next.end(), std::as_bytes(std::span(kMagic)).begin());
+  if (another) damaged(offset, "a second file begins here (--stream reads one message after another)");
+  damaged(offset, "bytes follow after the end of the file");
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,97 @@
+// ContainerReader: a .gradz file or a stream of them, in one pass, every check made before what it covers is used.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "format/files.h"
+#include "format/layout.h"
+
+namespace gradcodec {
+
+// Where the bytes of a file went.
+struct Accounts {
+  uint64_t prologue = 0, schema = 0, message = 0, tree = 0, metadata = 0, skipped = 0;
+  uint64_t frames = 0;    // heads and checks of frames
+  uint64_t payloads = 0;  // what is in them
+  uint64_t end = 0, tail = 0;
+  uint64_t total() const {
+    return prologue + schema + message + tree + metadata + skipped + frames + payloads + end + tail;
+  }
+};
+
+// A frame as it was read.
+struct FrameBytes {
+  Form form = Form::coder;
+  bool exceptions = false;  // the payload has a list of them
+  ByteView payload;         // in buffer
+  Bytes buffer;             // the whole frame; reused from frame to frame
+  uint64_t offset = 0;      // of the frame in the input
+};
+
+// The next frame of `input`, its check (seeded so) made. What is claimed is never allocated before it has arrived.
+void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::string_view what, FrameBytes& frame);
+
+// All that is left of `input`. Throws Error(limit) if that is more than `memory`.
+void read_all(InputStream& input, uint64_t memory, Bytes& out);
+
+// What frames are read from, in order.
+class FrameReader {
+ public:
+  virtual ~FrameReader() = default;
+  // The next frame, its check made. `place` names it in messages ("chunk 3 of 7"). Throws Error(bad_input),
+  // Error(unsupported), Error(limit), Error(io).
+  virtual void next(FrameBytes& frame, std::string_view place) = 0;
+};
+
+// Reads begin, (message, frames in order), finish; again for the next message of a stream. Every call throws
+// Error(bad_input) with the byte where the damage is, Error(unsupported), Error(limit) or Error(io).
+class ContainerReader final : public FrameReader {
+ public:
+  // `memory`: most bytes that one block or frame may take, in the file or unpacked.
+  ContainerReader(InputStream& input, uint64_t memory) : input_(input), memory_(memory) {}
+
+  // Prologue to MESSAGE, or to SCHEMA of a schema file. False if the input ends where it could begin.
+  bool begin();
+  FileKind kind() const { return kind_; }
+  const Schema& schema() const { return schema_; }
+  const Message& message() const { return message_; }
+  const Bytes& tree() const { return tree_; }          // unwrapped; empty if there is none
+  const Bytes& metadata() const { return metadata_; }  // likewise
+
+  void next(FrameBytes& frame, std::string_view place) override;
+
+  // END and the tail, after all frames. Returns the digests, none if the message has none.
+  std::vector<uint32_t> finish();
+
+  // Throws Error(bad_input) if anything follows.
+  void expect_end_of_input();
+
+  const Accounts& accounts() const { return accounts_; }
+
+ private:
+  struct Block {
+    uint8_t tag;
+    Bytes body;
+    uint64_t size;  // in the file
+    uint64_t check;
+  };
+  Block read_block(uint64_t seed, std::string_view what, uint64_t most);
+  void take_header_block(Block block);
+  Bytes unwrap(const Bytes& body, std::string_view what) const;
+
+  InputStream& input_;
+  uint64_t memory_;
+  uint64_t base_ = 0, k_ = 0;
+  FileKind kind_ = FileKind::message;
+  bool has_message_ = false;
+  Schema schema_;
+  Message message_;
+  Bytes tree_, metadata_;
+  std::vector<uint32_t> lengths_;
+  Accounts accounts_;
+};
+
+}  // namespace gradcodec

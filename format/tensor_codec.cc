@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/tensor_codec.h"
+
+#include "codec/schemes/raw.h"
+#include "codec/values.h"
+#include "format/checksum.h"
+#include "format/forms.h"
+
+namespace gradcodec {
+namespace {
+
+// The float32 values of a tensor of a dump.
+class DumpTensor final : public Tensor {
+ public:
+  DumpTensor(TensorInfo info, std::unique_ptr<TensorData> data) : info_(std::move(info)), data_(std::move(data)) {}
+
+  uint64_t size() const override { return info_.size(); }
+  std::span<const uint64_t> shape() const override { return info_.shape; }
+
+  std::span<const float> read(Range range, std::span<float> scratch) const override {
+    const std::span<float> out = scratch.first(static_cast<size_t>(range.count));
+    if (info_.dtype.code == DType::f8) {
+      read_doubles(range, out);
+    } else {  // the elements go to the end of the room that their values will fill
+      const std::span<std::byte> bytes = std::as_writable_bytes(out).last(out.size() * info_.dtype.item_size());
+      data_->read(range, bytes);
+      widen(info_.dtype, bytes, out);
+    }
+    return out;
+  }
+
+ private:
+  void read_doubles(Range range, std::span<float> out) const {
+    constexpr uint64_t kPiece = 8192;
+    std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, range.count)) * sizeof(double));
+    for (uint64_t at = 0; at < range.count; at += kPiece) {
+      const size_t count = static_cast<size_t>(std::min(kPiece, range.count - at));
+      const std::span<std::byte> bytes = std::span(piece).first(count * sizeof(double));
+      data_->read({range.first + at, count}, bytes);
+      widen(info_.dtype, bytes, out.subspan(static_cast<size_t>(at), count));
+    }
+  }
+
+  TensorInfo info_;
+  std::unique_ptr<TensorData> data_;
+};
+
+Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfinite) {
+  return {random, kFirstStage, plan.chunk_len, nonfinite};
+}
+
+class ValueEncoder final : public TensorEncoder {
+ public:
+  ValueEncoder(const TensorPlan& plan, std::unique_ptr<TensorData> data, Nonfinite nonfinite)
+      : coder_(*plan.coder), tensor_(plan.info, std::move(data)) {
+    const Random random(plan.message, plan.ordinal);
+    encoder_ = plan.scheme.scheme->prepare(tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite));
+  }
+
+  Bytes stored() const override { return encoder_->decoder().stored(); }
+
+  uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const override {
+    work.values.resize(static_cast<size_t>(range.count));
+    encoder_->encode(range, work.code, work.values);
+    put_bytes(frame.payload, work.code.params);
+    frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
+    frame.exceptions.clear();
+    write_exceptions(work.code.exceptions, frame.exceptions);
+    return checksum(std::as_bytes(std::span(work.values)), 0);
+  }
+
+ private:
+  const Coder& coder_;
+  DumpTensor tensor_;
+  std::unique_ptr<Encoder> encoder_;
+};
+
+class ValueDecoder final : public TensorDecoder {
+ public:
+  ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output) : coder_(*plan.coder), output_(output) {
+    const Random random(plan.message, plan.ordinal);
+    decoder_ = plan.scheme.scheme->restore(plan.scheme.params, stored, inputs_of(plan, random, Nonfinite::keep));
+    narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
+  }
+
+  std::optional<uint64_t> payload_size(Range range) const override {
+    const ChunkShape shape = decoder_->chunk_shape(range);
+    if (shape.streams.size() != 1) return std::nullopt;
+    const std::optional<uint64_t> size = coder_.fixed_size(shape.streams[0].alphabet, shape.streams[0].count);
+    if (!size) return std::nullopt;
+    return shape.params_size + *size;
+  }
+
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
+                  Bytes& out) const override {
+    work.code.exceptions.assign(exceptions.begin(), exceptions.end());
+    const ChunkShape shape = decoder_->chunk_shape(range);
+    const ByteView params = payload.get_bytes(shape.params_size);
+    work.code.params.assign(params.begin(), params.end());
+    read_streams(payload, form, shape.streams, coder_, work.code.streams);
+    work.values.resize(static_cast<size_t>(range.count));
+    decoder_->decode(work.code, range, work.values);
+    out.resize(work.values.size() * output_.item_size());
+    narrow(work.values, output_, narrowing_, range.first, out);
+    return checksum(std::as_bytes(std::span(work.values)), 0);
+  }
+
+ private:
+  const Coder& coder_;
+  DType output_;
+  std::unique_ptr<Decoder> decoder_;
+  kernels::Draws narrowing_;
+};
+
+// Planes only where a word has parts to separate.
+unsigned plane_word(const DType& dtype) { return dtype.word_size(); }
+
+class ByteEncoder final : public TensorEncoder {
+ public:
+  ByteEncoder(const TensorPlan& plan, std::unique_ptr<TensorData> data)
+      : coder_(*plan.coder), dtype_(plan.info.dtype), data_(std::move(data)) {}
+
+  Bytes stored() const override { return {}; }
+
+  uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const override {
+    work.bytes.resize(static_cast<size_t>(range.count * dtype_.item_size()));
+    data_->read(range, work.bytes);
+    work.code.streams.resize(1);
+    Stream& stream = work.code.streams[0];
+    stream.alphabet = 0;
+    stream.symbols.clear();
+    stream.bytes.resize(work.bytes.size());
+    split_planes(work.bytes, plane_word(dtype_), stream.bytes);
+    frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
+    frame.exceptions.clear();
+    return checksum(work.bytes, 0);
+  }
+
+ private:
+  const Coder& coder_;
+  DType dtype_;
+  std::unique_ptr<TensorData> data_;
+};
+
+class ByteDecoder final : public TensorDecoder {
+ public:
+  ByteDecoder(const TensorPlan& plan, const DType& output)
+      : coder_(*plan.coder), dtype_(plan.info.dtype), output_(output) {}
+
+  std::optional<uint64_t> payload_size(Range range) const override { return coder_.fixed_size(0, bytes_of(range)); }
+
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
+                  Bytes& out) const override {
+    if (!exceptions.empty()) payload.fail("lists exceptions, which raw has none of");
+    const StreamShape shape{0, bytes_of(range)};
+    read_streams(payload, form, {&shape, 1}, coder_, work.code.streams);
+    work.bytes.resize(static_cast<size_t>(shape.count));
+    join_planes(work.code.streams[0].bytes, plane_word(dtype_), work.bytes);
+    const uint64_t digest = checksum(work.bytes, 0);
+    if (output_ == dtype_) {
+      out = work.bytes;
+      return digest;
+    }
+    work.values.resize(static_cast<size_t>(range.count));
+    widen(dtype_, work.bytes, work.values);
+    out.resize(work.values.size() * output_.item_size());
+    round_to(work.values, output_, out);
+    return digest;
+  }
+
+ private:
+  uint64_t bytes_of(Range range) const { return range.count * dtype_.item_size(); }
+
+  const Coder& coder_;
+  DType dtype_, output_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
+                                                   Nonfinite nonfinite) {
+  if (plan.scheme.scheme->carries_bytes()) return std::make_unique<ByteEncoder>(plan, std::move(data));
+  return std::make_unique<ValueEncoder>(plan, std::move(data), nonfinite);
+}
+
+std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteReader& stored, const DType& output) {
+  if (plan.scheme.scheme->carries_bytes()) return std::make_unique<ByteDecoder>(plan, output);
+  if (!plan.info.dtype.is_float())
+    throw Error(Exit::bad_input, "has a scheme for floats but is of type " + plan.info.dtype.name());
+  return std::make_unique<ValueDecoder>(plan, stored, output);
+}
+
+uint32_t tensor_digest(std::span<const uint64_t> chunks) {
+  return static_cast<uint32_t>(checksum(std::as_bytes(chunks), 0));
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,67 @@
+// One tensor, on its way into frames and back: what a scheme, a coder and an element type are to the pipeline.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "codec/registry.h"
+#include "codec/scheme.h"
+#include "format/dumps/source.h"
+#include "format/writer.h"
+
+namespace gradcodec {
+
+// Buffers of one chunk's work, used again and again.
+struct Workspace {
+  Code code;
+  std::vector<float> values;
+  Bytes bytes, planes;
+};
+
+// What both directions need to know of a tensor.
+struct TensorPlan {
+  TensorInfo info;
+  SchemeChoice scheme;
+  const Coder* coder = nullptr;
+  MessageId message;
+  uint32_t ordinal = 0;  // in the file
+  uint64_t chunk_len = 0;
+};
+
+class TensorEncoder {
+ public:
+  virtual ~TensorEncoder() = default;
+  virtual Bytes stored() const = 0;  // the tensor's parameters
+
+  // Appends the chunk's parameters and streams to frame.payload, sets its form (Form::coder always if `forms` is false)
+  // and exceptions; returns the chunk's digest. Thread-safe.
+  virtual uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const = 0;
+};
+
+// Prepares the scheme, which reads the tensor. Throws what Scheme::prepare and TensorData::read throw.
+std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
+                                                   Nonfinite nonfinite);
+
+class TensorDecoder {
+ public:
+  virtual ~TensorDecoder() = default;
+
+  // Bytes of a chunk's parameters and streams, if its coder's output is of fixed size.
+  virtual std::optional<uint64_t> payload_size(Range range) const = 0;
+
+  // The chunk's elements in the output's type, into `out`; `payload` is all that follows the tensor's parameters.
+  // Returns the chunk's digest, which the encoder had too. Thread-safe. Throws Error(bad_input).
+  virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
+                          Workspace& work, Bytes& out) const = 0;
+};
+
+// Takes the tensor's parameters from the front of `stored`. `output` is what the elements become: plan.info.dtype, or
+// another float type if that is one.
+std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteReader& stored, const DType& output);
+
+// The digest of a tensor from its chunks' in order: the low half of XXH3-64 over them.
+uint32_t tensor_digest(std::span<const uint64_t> chunks);
+
+}  // namespace gradcodec

@@ -1,0 +1,170 @@
+// Speed of the kernels and of the coder "pack" on one thread, in bytes of float32 a second, beside memcpy of the same
+// floats, which do not fit a cache. Run alone on the machine:
+//   bench_kernels --benchmark_min_time=1 --benchmark_repetitions=3 --benchmark_filter=encode
+// GRADCODEC_KERNELS names the instruction set.
+// SPDX-License-Identifier: Apache-2.0
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "codec/coders/pack.h"
+#include "codec/kernels/kernels.h"
+
+using namespace gradcodec;
+
+namespace {
+
+constexpr size_t kLen = 25'000'000;    // 100 MB
+constexpr size_t kChunkLen = 1 << 18;  // as tensors are coded
+const kernels::Draws kDraws = {{1, 2}, 3, 0x00010000};
+
+struct Data {
+  std::vector<float> x = std::vector<float>(kLen), decoded = std::vector<float>(kLen);
+  std::vector<uint32_t> words = std::vector<uint32_t>(kLen);
+  std::vector<uint16_t> symbols = std::vector<uint16_t>(kLen);
+
+  Data() {  // the sum of four words: bell-shaped, in (-1, 1)
+    kernels::philox_words(kDraws, 0, kLen, words.data());
+    for (size_t i = 0; i < kLen; ++i) {
+      int32_t sum = 0;
+      for (int j = 0; j < 4; ++j) sum += static_cast<int32_t>(words[i] >> (8 * j) & 0xFF) - 127;
+      x[i] = static_cast<float>(sum) * 0x1p-9f;
+    }
+  }
+};
+
+Data& data() {
+  static Data all;
+  return all;
+}
+
+// Runs `body(at, n)` for each chunk, and counts the floats.
+template <typename Body>
+void run(benchmark::State& state, const Body& body) {
+  data();
+  for (auto _ : state) {
+    for (size_t at = 0; at < kLen; at += kChunkLen) body(at, std::min(kChunkLen, kLen - at));
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * kLen * sizeof(float)));
+}
+
+kernels::Lattice lattice_of(const benchmark::State& state) {
+  const auto max_level = static_cast<uint32_t>(state.range(0) / 2);
+  return {1.0f / static_cast<float>(max_level), max_level};
+}
+
+void copy(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) { std::memcpy(&data().decoded[at], &data().x[at], n * sizeof(float)); });
+}
+
+void philox(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) { kernels::philox_words(kDraws, at, n, &data().words[at]); });
+}
+
+// Into the same chunk again and again: without the cost of memory.
+void philox_in_cache(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) {
+    for (size_t i = 0; i < n; i += 4096)
+      kernels::philox_words(kDraws, at + i, std::min(n - i, size_t{4096}), data().words.data());
+  });
+}
+
+void max_abs(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) { benchmark::DoNotOptimize(kernels::max_abs(&data().x[at], n)); });
+}
+
+void sum(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) {
+    kernels::Sums sums;
+    kernels::add_sum(&data().x[at], n, sums);
+    benchmark::DoNotOptimize(sums);
+  });
+}
+
+void squares(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) {
+    kernels::Sums sums;
+    kernels::add_squares(&data().x[at], n, 0.1, sums);
+    benchmark::DoNotOptimize(sums);
+  });
+}
+
+void encode(benchmark::State& state) {
+  const auto lattice = lattice_of(state);
+  run(state, [&](size_t at, size_t n) {
+    kernels::dither_encode(&data().x[at], n, kDraws, at, lattice, &data().symbols[at], nullptr);
+  });
+}
+
+void encode_and_decode(benchmark::State& state) {
+  const auto lattice = lattice_of(state);
+  run(state, [&](size_t at, size_t n) {
+    kernels::dither_encode(&data().x[at], n, kDraws, at, lattice, &data().symbols[at], &data().decoded[at]);
+  });
+}
+
+void decode(benchmark::State& state) {
+  const auto lattice = lattice_of(state);
+  for (size_t i = 0; i < kLen; ++i) data().symbols[i] = static_cast<uint16_t>(i % (2 * lattice.max_level + 1));
+  run(state, [&](size_t at, size_t n) {
+    kernels::dither_decode(&data().symbols[at], n, kDraws, at, lattice, &data().decoded[at]);
+  });
+}
+
+Stream some_symbols(uint32_t alphabet) {
+  Stream stream;
+  stream.alphabet = alphabet;
+  stream.symbols.resize(kChunkLen);
+  for (size_t i = 0; i < kChunkLen; ++i) stream.symbols[i] = static_cast<uint16_t>(data().words[i] % alphabet);
+  return stream;
+}
+
+void pack(benchmark::State& state) {
+  const Stream stream = some_symbols(static_cast<uint32_t>(state.range(0)));
+  run(state, [&](size_t, size_t) {
+    Bytes out;
+    pack_coder().shrink(stream, out);
+    benchmark::DoNotOptimize(out.data());
+  });
+}
+
+void unpack(benchmark::State& state) {
+  Stream stream = some_symbols(static_cast<uint32_t>(state.range(0)));
+  Bytes packed;
+  pack_coder().shrink(stream, packed);
+  run(state, [&](size_t, size_t) {
+    pack_coder().expand(packed, kChunkLen, stream);
+    benchmark::DoNotOptimize(stream.symbols.data());
+  });
+}
+
+BENCHMARK(copy);
+BENCHMARK(philox);
+BENCHMARK(philox_in_cache);
+BENCHMARK(max_abs);
+BENCHMARK(sum);
+BENCHMARK(squares);
+BENCHMARK(encode)->Arg(3)->Arg(255)->Arg(65535);
+BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
+BENCHMARK(decode)->Arg(3)->Arg(65535);
+BENCHMARK(pack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
+BENCHMARK(unpack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* target = std::getenv("GRADCODEC_KERNELS");
+  if (target != nullptr && !kernels::use_target(target)) {
+    std::fprintf(stderr, "no kernels for '%s' here\n", target);
+    return 2;
+  }
+  benchmark::AddCustomContext("kernels", kernels::current_target());
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
