@@ -61,7 +61,8 @@ TEST_CASE("a scheme's text is strict") {
   refused("dither:nmse=0", "'nmse'");
   refused("dither:nmse=nan", "'nmse'");
   refused("dither:nmse=inf", "'nmse'");
-  refused("dither:nmse=0,1", "KEY=VALUE");
+  refused("dither:nmse=0,1", "'nmse'");
+  refused("dither:nmse=1,1", "KEY=VALUE");
   refused("dither:nmse=0.1x", "'nmse'");
   refused("dither:step=1,bucket=5", "'bucket'");
   refused("raw:x=1", "no parameters");

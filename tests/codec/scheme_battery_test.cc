@@ -14,10 +14,12 @@ namespace {
 // Texts that exercise each parameter's ends, from what the scheme says of itself.
 std::vector<std::string> edge_texts(const Scheme& scheme) {
   const std::map<std::string, std::vector<std::string>, std::less<>> known = {
-      {"dqsg", {"dqsg:levels=3", "dqsg:levels=255", "dqsg:levels=257", "dqsg:levels=65535", "dqsg:levels=5,bucket=1",
-                "dqsg:levels=5,bucket=100", "dqsg:levels=9,clip=2.5", "dqsg:levels=3,bucket=4194304"}},
-      {"dither", {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
-                  "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}}};
+      {"dqsg",
+       {"dqsg:levels=3", "dqsg:levels=255", "dqsg:levels=257", "dqsg:levels=65535", "dqsg:levels=5,bucket=1",
+        "dqsg:levels=5,bucket=100", "dqsg:levels=9,clip=2.5", "dqsg:levels=3,bucket=4194304"}},
+      {"dither",
+       {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
+        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

@@ -39,8 +39,8 @@ inline std::vector<Range> chunks_of(uint64_t size, uint64_t chunk_len) {
   return out;
 }
 
-inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const MessageId& id, uint64_t chunk_len = 4096,
-                            Nonfinite nonfinite = Nonfinite::error, uint32_t ordinal = 0) {
+inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const MessageId& id,
+                            uint64_t chunk_len = 4096, Nonfinite nonfinite = Nonfinite::error, uint32_t ordinal = 0) {
   const SchemeChoice choice = parse_scheme(scheme);
   const Random random(id, ordinal);
   const Inputs inputs{random, kFirstStage, chunk_len, nonfinite};

@@ -35,7 +35,8 @@ class TemporaryFile {
     return {view.begin(), view.end()};
   }
   void write(const Bytes& bytes) const {
-    std::ofstream(path_, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
 
  private:
@@ -45,7 +46,9 @@ class TemporaryFile {
 Schema small_schema() {
   Schema schema;
   schema.schemes = {{"dqsg:levels=3", 0}, {"raw", 1}};
-  schema.tensors = {{{"a", DType::parse("f4"), {3, 5}}, 0}, {{"b/c", DType::parse("U2"), {}}, 1}, {{"empty", DType::parse("bf16"), {0}}, 0}};
+  schema.tensors = {{{"a", DType::parse("f4"), {3, 5}}, 0},
+                    {{"b/c", DType::parse("U2"), {}}, 1},
+                    {{"empty", DType::parse("bf16"), {0}}, 0}};
   return schema;
 }
 
@@ -61,7 +64,8 @@ std::vector<Frame> small_frames() {
   return frames;
 }
 
-Bytes written(const Schema& schema, const Message& message, const std::vector<Frame>& frames, ByteView tree = {}, ByteView metadata = {}) {
+Bytes written(const Schema& schema, const Message& message, const std::vector<Frame>& frames, ByteView tree = {},
+              ByteView metadata = {}) {
   const TemporaryFile file;
   OutputFile output(file.path(), true, 0600);
   ContainerWriter writer(output);
@@ -74,7 +78,8 @@ Bytes written(const Schema& schema, const Message& message, const std::vector<Fr
 }
 
 // Reads everything; throws what the reader throws.
-std::vector<FrameBytes> read_whole(const Bytes& bytes, size_t frames, Schema* schema = nullptr, Message* message = nullptr) {
+std::vector<FrameBytes> read_whole(const Bytes& bytes, size_t frames, Schema* schema = nullptr,
+                                   Message* message = nullptr) {
   const TemporaryFile file;
   file.write(bytes);
   InputStream input(file.path());
@@ -152,7 +157,8 @@ TEST_CASE("blocks and frames of another file are refused") {
   REQUIRE(ours.size() == theirs.size());
   const size_t schema_end = kPrologueSize + write_block(Tag::schema, write_schema(other), 0).size();
   Bytes spliced = theirs;
-  std::copy(ours.begin() + static_cast<ptrdiff_t>(schema_end), ours.end(), spliced.begin() + static_cast<ptrdiff_t>(schema_end));
+  std::copy(ours.begin() + static_cast<ptrdiff_t>(schema_end), ours.end(),
+            spliced.begin() + static_cast<ptrdiff_t>(schema_end));
   CHECK(refusal(spliced) == Exit::bad_input);
 
   // The same frame in the same place of a message that differs in its seed only.
@@ -161,7 +167,8 @@ TEST_CASE("blocks and frames of another file are refused") {
   const Bytes second = written(small_schema(), message, small_frames());
   const size_t message_end = ours.size() - 8 - (1 + 1 + 12 + 3 + 8) - (3 * 12 + 18);
   Bytes foreign = ours;
-  std::copy(second.begin() + static_cast<ptrdiff_t>(message_end), second.end(), foreign.begin() + static_cast<ptrdiff_t>(message_end));
+  std::copy(second.begin() + static_cast<ptrdiff_t>(message_end), second.end(),
+            foreign.begin() + static_cast<ptrdiff_t>(message_end));
   CHECK(refusal(foreign) == Exit::bad_input);
 }
 
@@ -205,7 +212,9 @@ TEST_CASE("a schema's bytes have one form") {
   CHECK(changed([](Schema& s) { s.tensors[1].info.name = ""; }) == Exit::bad_input);
   CHECK(changed([](Schema& s) { s.tensors[1].info.name = "\xFF"; }) == Exit::bad_input);
   CHECK(changed([](Schema& s) { s.tensors[1].scheme = 2; }) == Exit::bad_input);
-  CHECK(changed([](Schema& s) { s.tensors[0].info.shape = {uint64_t{1} << 40, uint64_t{1} << 40}; }) == Exit::bad_input);
+  CHECK(changed([](Schema& s) {
+          s.tensors[0].info.shape = {uint64_t{1} << 40, uint64_t{1} << 40};
+        }) == Exit::bad_input);
   CHECK(changed([](Schema& s) { s.schemes.push_back(s.schemes[0]); }) == Exit::bad_input);
   CHECK(changed([](Schema& s) { s.schemes[0].text = "a b"; }) == Exit::bad_input);
   CHECK(changed([](Schema& s) { s.schemes[0].text = std::string(1025, 'a'); }) == Exit::bad_input);

@@ -53,7 +53,8 @@ long expected_symbol(float x, float step, long m, double v) {
   if (2 * m + 1 > 255) a = std::fabs(static_cast<double>(x)) / static_cast<double>(step);
   const double k = std::floor(a);
   double g = a - k;
-  if (2 * m + 1 > 255) g = (std::fabs(static_cast<double>(x)) - k * static_cast<double>(step)) / static_cast<double>(step);
+  if (2 * m + 1 > 255)
+    g = (std::fabs(static_cast<double>(x)) - k * static_cast<double>(step)) / static_cast<double>(step);
   const bool up = std::signbit(x) && x != 0 ? g > v : g > 1 - v;
   const long q = std::min(static_cast<long>(k) + (up ? 1 : 0), m);
   return std::signbit(x) && x != 0 ? -q : q;
@@ -61,12 +62,14 @@ long expected_symbol(float x, float step, long m, double v) {
 
 void compare(const std::vector<float>& x, const std::string& scheme, uint64_t bucket) {
   constexpr uint64_t kChunk = 4096;
-  const RoundTrip trip = round_trip(VectorTensor(x), scheme, {kSeed, kWorker, kStep}, kChunk, Nonfinite::error, kOrdinal);
+  const RoundTrip trip =
+      round_trip(VectorTensor(x), scheme, {kSeed, kWorker, kStep}, kChunk, Nonfinite::error, kOrdinal);
   size_t wrong = 0, beyond = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t chunk = i / kChunk;
     float step;
-    const std::byte* from = bucket == 0 ? trip.stored.data() : trip.chunks[chunk].params.data() + 4 * (i % kChunk / bucket);
+    const std::byte* from =
+        bucket == 0 ? trip.stored.data() : trip.chunks[chunk].params.data() + 4 * (i % kChunk / bucket);
     std::memcpy(&step, from, sizeof(step));
     const long m = trip.chunks[chunk].streams[0].alphabet / 2;
     const double v = draw(i);
@@ -93,8 +96,8 @@ TEST_CASE("on real gradients, the decoded values are the formula's, bit for bit"
   for (const char* name : {"fc1.weight", "fc2.weight", "fc1.bias"}) {
     std::vector<float> x = gradient(name);
     x.resize(std::min<size_t>(x.size(), 40000));
-    for (const char* scheme : {"dqsg:levels=3", "dqsg:levels=5", "dqsg:levels=255", "dqsg:levels=65535", "dither:nmse=0.3",
-                               "dither:nmse=0.1", "dither:nmse=0.001"}) {
+    for (const char* scheme : {"dqsg:levels=3", "dqsg:levels=5", "dqsg:levels=255", "dqsg:levels=65535",
+                               "dither:nmse=0.3", "dither:nmse=0.1", "dither:nmse=0.001"}) {
       compare(x, scheme, 0);
       compare(x, std::string(scheme) + ",bucket=500", 500);
     }

@@ -28,7 +28,8 @@ TEST_CASE("items are taken in order, whatever the number of threads") {
             item.number = made;
             return made++ < count;
           },
-          [](Item& item) { item.square = item.number * item.number; }, [&](Item& item) { taken.push_back(item.square); });
+          [](Item& item) { item.square = item.number * item.number; },
+          [&](Item& item) { taken.push_back(item.square); });
       REQUIRE(taken.size() == static_cast<size_t>(count));
       for (int i = 0; i < count; ++i) REQUIRE(taken[static_cast<size_t>(i)] == i * i);
     }

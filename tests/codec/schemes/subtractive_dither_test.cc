@@ -63,7 +63,8 @@ TEST_CASE("dqsg: values are clipped to standard deviations first") {
   CHECK(stored_step(trip) == Approx(clip).epsilon(1e-6));
   CHECK(std::fabs(trip.decoded[0]) <= 1.5F * clip);
   // A constant has no deviation, so nothing is clipped.
-  const RoundTrip constant = round_trip(VectorTensor(std::vector<float>(10, 3.0F)), "dqsg:levels=3,clip=2", {1, {}, {}});
+  const RoundTrip constant =
+      round_trip(VectorTensor(std::vector<float>(10, 3.0F)), "dqsg:levels=3,clip=2", {1, {}, {}});
   CHECK(stored_step(constant) == 3.0F);
 }
 
