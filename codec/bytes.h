@@ -32,7 +32,12 @@ void put(Bytes& out, T value) {
   std::memcpy(out.data() + at, &value, sizeof(T));
 }
 
-inline void put_bytes(Bytes& out, ByteView bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
+inline void put_bytes(Bytes& out, ByteView bytes) {
+  if (bytes.empty()) return;
+  const size_t at = out.size();
+  out.resize(at + bytes.size());
+  std::memcpy(out.data() + at, bytes.data(), bytes.size());
+}
 
 // LEB128: seven bits a byte, low first. `value` is below 2^63, so at most nine bytes.
 inline void put_varint(Bytes& out, uint64_t value) {

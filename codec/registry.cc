@@ -24,9 +24,10 @@ std::string number_text(double value) {
   return std::string(text.data(), end);
 }
 
-std::string list_of_names() {
+template <typename T>
+std::string list_of_names(std::span<const T* const> things) {
   std::string names;
-  for (const Scheme* scheme : all_schemes()) names += (names.empty() ? "" : ", ") + std::string(scheme->name());
+  for (const T* thing : things) names += (names.empty() ? "" : ", ") + std::string(thing->name());
   return names;
 }
 
@@ -89,14 +90,11 @@ SchemeChoice parse(std::string_view text, bool encoding) {
     fail("'/' and '+' stand for compositions of schemes, which this version does not have");
   }
   const size_t colon = text.find(':');
-  const Scheme* scheme = find_scheme(text.substr(0, colon));
-  if (scheme == nullptr) {
-    fail("there is no scheme '" + escaped(text.substr(0, colon)) + "': there are " + list_of_names());
-  }
-  SchemeChoice choice{scheme, {}};
-  if (colon != std::string_view::npos) parse_params(*scheme, text.substr(colon + 1), choice.params);
-  fill_in(*scheme, choice.params);
-  scheme->check(choice.params, encoding);
+  const Scheme& scheme = scheme_named(text.substr(0, colon));
+  SchemeChoice choice{&scheme, {}};
+  if (colon != std::string_view::npos) parse_params(scheme, text.substr(colon + 1), choice.params);
+  fill_in(scheme, choice.params);
+  scheme.check(choice.params, encoding);
   return choice;
 }
 
@@ -131,6 +129,22 @@ const Coder* find_coder(uint16_t id) {
     if (coder->id() == id) return coder;
   }
   return nullptr;
+}
+
+const Scheme& scheme_named(std::string_view name) {
+  if (const Scheme* scheme = find_scheme(name)) return *scheme;
+  fail("there is no scheme '" + escaped(name) + "': there are " + list_of_names(all_schemes()));
+}
+
+const Coder& coder_named(std::string_view name) {
+  if (const Coder* coder = find_coder(name)) return *coder;
+  fail("there is no coder '" + escaped(name) + "': there are " + list_of_names(all_coders()));
+}
+
+const Coder& coder_for_level(unsigned level) {
+  constexpr std::array kEffort = {1, 3, 5, 8, 11, 14, 17, 19};  // of levels 2 to 9
+  if (level == 0 || level > 9) fail("levels go from 1 to 9");
+  return level == 1 ? pack_coder() : zstd_coder(kEffort[level - 2]);
 }
 
 std::string SchemeChoice::stored_text() const {

@@ -20,6 +20,13 @@ const Coder* find_coder(std::string_view name);
 const Coder* find_coder(uint16_t id);
 const Scheme* find_scheme(std::string_view name);
 
+// Throws Error(usage) listing the names there are.
+const Scheme& scheme_named(std::string_view name);
+const Coder& coder_named(std::string_view name);
+
+// 1 (fastest) to 9 (smallest); 1 is pack, the others are zstd at rising effort.
+const Coder& coder_for_level(unsigned level);
+
 // A scheme with its parameters: defaults filled in, each in its range, checked together.
 struct SchemeChoice {
   const Scheme* scheme = nullptr;

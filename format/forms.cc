@@ -85,10 +85,10 @@ void write_exceptions(std::span<const Exception> list, Bytes& out) {
   }
 }
 
-void read_exceptions(ByteReader& in, uint64_t len, std::vector<Exception>& list) {
+void read_exceptions(ByteReader& in, uint64_t len, bool may_be_empty, std::vector<Exception>& list) {
   list.clear();
   const uint64_t count = in.get_varint();
-  if (count == 0 || count > len) in.fail("lists " + std::to_string(count) + " exceptions");
+  if ((count == 0 && !may_be_empty) || count > len) in.fail("lists " + std::to_string(count) + " exceptions");
   uint64_t next = 0;
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t gap = in.get_varint();

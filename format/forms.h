@@ -11,8 +11,9 @@ namespace gradcodec {
 // Appends the exceptions (count, then a gap and the float32 bits of each); nothing if there are none.
 void write_exceptions(std::span<const Exception> list, Bytes& out);
 
-// Of a chunk of `len` elements. Throws Error(bad_input) unless there is at least one, in order, below len.
-void read_exceptions(ByteReader& in, uint64_t len, std::vector<Exception>& list);
+// Of a chunk of `len` elements. Throws Error(bad_input) unless they are in order and below len, and at least one if not
+// `may_be_empty`.
+void read_exceptions(ByteReader& in, uint64_t len, bool may_be_empty, std::vector<Exception>& list);
 
 // Appends the streams (each but the last behind its length) in the smallest form; in Form::coder whatever its size if
 // `forms` is false. Returns the form used.

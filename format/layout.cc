@@ -92,6 +92,9 @@ FileKind parse_prologue(ByteView prologue) {
   ByteReader in(prologue, "the prologue");
   const ByteView magic = in.get_bytes(kMagic.size());
   if (!std::equal(magic.begin(), magic.end(), std::as_bytes(std::span(kMagic)).begin())) {
+    if (std::equal(kBareMagic.begin(), kBareMagic.end(), reinterpret_cast<const uint8_t*>(magic.data()))) {
+      throw Error(Exit::usage, "is a bare message: name its schema with --schema FILE");
+    }
     throw Error(Exit::bad_input, "is not a .gradz file: it does not begin with the format's magic bytes");
   }
   const auto major = in.get<uint8_t>();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "format/forms.h"
 #include "format/ordered.h"
 
 namespace gradcodec {
@@ -142,15 +143,17 @@ struct Incoming {
 class Decompressor {
  public:
   Decompressor(FrameReader& reader, const Schema& schema, const MessageId& id, const DecompressOptions& options,
-               Sink* sink, Progress& progress)
+               Sink* sink, Progress& progress, std::vector<TensorTally>* tallies)
       : reader_(reader),
         schema_(schema),
         id_(id),
         options_(options),
         sink_(sink),
         progress_(progress),
+        tallies_(tallies),
         schemes_(parse_schemes(schema)),
         walk_(schema) {
+    if (tallies_ != nullptr) tallies_->assign(schema.tensors.size(), {});
     for (const SchemaTensor& tensor : schema.tensors) {
       const KnownScheme& scheme = schemes_[tensor.scheme];
       if (options.wanted(tensor.info) && !scheme.problem.empty()) {
@@ -184,6 +187,7 @@ class Decompressor {
     if (!walk_.next(item.place)) return false;
     const SchemaTensor& entry = schema_.tensors[item.place.tensor];
     in_tensor(entry.info, [&] { reader_.next(item.frame, item.place.text()); });
+    if (tallies_ != nullptr) count(item);
     item.params_size = 0;
     item.decoder.reset();
     const bool wanted = options_.wanted(entry.info);
@@ -191,6 +195,15 @@ class Decompressor {
     if (wanted && item.place.has_params()) in_frame(item, [&] { restore(item); });
     if (wanted && !item.place.params_only) item.decoder = current_;
     return true;
+  }
+
+  void count(const Incoming& item) {
+    TensorTally& tally = (*tallies_)[item.place.tensor];
+    tally.frames += 1;
+    tally.payload += item.frame.payload.size();
+    tally.constant += item.frame.form == Form::constant ? 1 : 0;
+    tally.stored += item.frame.form == Form::stored ? 1 : 0;
+    tally.exceptions += item.frame.exceptions ? 1 : 0;
   }
 
   void restore(Incoming& item) {
@@ -214,9 +227,10 @@ class Decompressor {
   void decode(Incoming& item) {
     if (!item.decoder) return;
     in_frame(item, [&] {
-      const ByteReader payload(item.frame.payload.subspan(item.params_size), "the frame");
-      item.digest = item.decoder->decode(payload, item.frame.form, item.frame.exceptions, item.place.range, item.work,
-                                         item.elements);
+      ByteReader payload(item.frame.payload.subspan(item.params_size), "the frame");
+      std::vector<Exception> list;
+      if (item.frame.exceptions) read_exceptions(payload, item.place.range.count, false, list);
+      item.digest = item.decoder->decode(payload, item.frame.form, list, item.place.range, item.work, item.elements);
     });
   }
 
@@ -249,6 +263,7 @@ class Decompressor {
   const DecompressOptions& options_;
   Sink* sink_;
   Progress& progress_;
+  std::vector<TensorTally>* tallies_;
   const std::vector<KnownScheme> schemes_;
   FrameWalk walk_;
   std::shared_ptr<TensorDecoder> current_;
@@ -314,9 +329,18 @@ TensorInfo output_info(const TensorInfo& info, const std::optional<DType>& dtype
   return out;
 }
 
+void check_claims(const InputStream& input, const Schema& schema) {
+  const uint64_t frames = total_frames(schema);
+  if (frames > input.left() / kFrameOverhead) {
+    throw Error(Exit::bad_input, "is damaged or cut: its header speaks of " + std::to_string(frames) +
+                                     " frames, for which " + std::to_string(input.left()) + " bytes are too few");
+  }
+}
+
 std::vector<uint32_t> decompress(FrameReader& reader, const Schema& schema, const MessageId& id,
-                                 const DecompressOptions& options, Sink* sink, Progress& progress) {
-  return Decompressor(reader, schema, id, options, sink, progress).run();
+                                 const DecompressOptions& options, Sink* sink, Progress& progress,
+                                 std::vector<TensorTally>* tallies) {
+  return Decompressor(reader, schema, id, options, sink, progress, tallies).run();
 }
 
 void compare_digests(const Schema& schema, const DecompressOptions& options, std::span<const uint32_t> stored,

@@ -62,10 +62,21 @@ struct DecompressOptions {
 // What the tensor becomes.
 TensorInfo output_info(const TensorInfo& info, const std::optional<DType>& dtype);
 
+// What a tensor takes in the file.
+struct TensorTally {
+  uint64_t frames = 0, payload = 0, constant = 0, stored = 0, exceptions = 0;  // the last three: chunks
+  uint64_t bytes() const { return payload + kFrameOverhead * frames; }
+};
+
+// Throws Error(bad_input) if the input is too short for the frames that the schema claims.
+void check_claims(const InputStream& input, const Schema& schema);
+
 // Reads every frame of a message; decodes those of wanted tensors into `sink` (null: decodes and drops). Returns the
-// digest of each tensor, 0 for those not decoded. The caller finishes the reader, compares, and finishes the sink.
+// digest of each tensor, 0 for those not decoded; `tallies`, if not null, receives one a tensor. The caller finishes
+// the reader, compares, and finishes the sink.
 std::vector<uint32_t> decompress(FrameReader& reader, const Schema& schema, const MessageId& id,
-                                 const DecompressOptions& options, Sink* sink, Progress& progress);
+                                 const DecompressOptions& options, Sink* sink, Progress& progress,
+                                 std::vector<TensorTally>* tallies = nullptr);
 
 // Throws Error(bad_input) naming the first tensor whose digest is not the one stored. Nothing is compared where none is
 // stored.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "codec/registry.h"
+#include "codec/coders/zstd.h"
 #include "format/checksum.h"
 
 namespace gradcodec {
@@ -14,48 +14,85 @@ constexpr uint64_t kMaxUnwrapped = uint64_t{1} << 30;
 
 uint64_t last_check(const Bytes& bytes) { return ByteReader(ByteView(bytes).last(8), "a check").get<uint64_t>(); }
 
-}  // namespace
-
-void ContainerReader::damaged(uint64_t offset, const std::string& what) const {
+[[noreturn]] void damaged(uint64_t offset, const std::string& what) {
   throw Error(Exit::bad_input, "is damaged at byte " + std::to_string(offset) + ": " + what);
 }
 
+[[noreturn]] void too_large(const std::string& what, uint64_t size) {
+  throw Error(Exit::limit, what + " needs " + std::to_string(size) + " bytes of memory: raise --memory");
+}
+
 // Appends n bytes. What is claimed is never allocated before it has arrived.
-void ContainerReader::read(Bytes& out, uint64_t n, std::string_view what) {
-  const uint64_t start = input_.position();
+void read(InputStream& input, Bytes& out, uint64_t n, std::string_view what) {
+  const uint64_t start = input.position();
   const auto ends = [&](uint64_t have) {
     damaged(start, "the input ends within " + std::string(what) + " (" + std::to_string(have) + " of " +
                        std::to_string(n) + " bytes are there)");
   };
-  if (input_.left() < n) ends(input_.left());
+  if (input.left() < n) ends(input.left());
   while (n > 0) {
     const uint64_t piece = std::min(n, kPiece);
     const size_t at = out.size();
     out.resize(at + static_cast<size_t>(piece));
-    const size_t got = input_.read(std::span(out).subspan(at));
-    if (got < piece) ends(input_.position() - start);
+    const size_t got = input.read(std::span(out).subspan(at));
+    if (got < piece) ends(input.position() - start);
     n -= piece;
   }
+}
+
+}  // namespace
+
+void read_all(InputStream& input, uint64_t memory, Bytes& out) {
+  for (;;) {
+    const size_t at = out.size();
+    out.resize(at + static_cast<size_t>(kPiece));
+    const size_t got = input.read(std::span(out).subspan(at));
+    out.resize(at + got);
+    if (out.size() > memory) too_large("the message", out.size());
+    if (got < kPiece) return;
+  }
+}
+
+void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::string_view what, FrameBytes& frame) {
+  frame.offset = input.position();
+  Bytes& bytes = frame.buffer;
+  bytes.clear();
+  read(input, bytes, 4, what);
+  const auto head = ByteReader(bytes, what).get<uint32_t>();
+  const uint64_t size = head & kMaxBody;
+  if (size > memory) too_large(std::string(what), size);
+  read(input, bytes, size + 8, what);
+  if (checksum(ByteView(bytes).first(bytes.size() - 8), check_seed) != last_check(bytes)) {
+    damaged(frame.offset, std::string(what) + " does not match its check");
+  }
+  const uint32_t form = head >> 28 & 3;
+  if (form > 2 || head >> 31 != 0) {
+    throw Error(Exit::unsupported,
+                std::string(what) + " has the form " + std::to_string(head >> 28) + ", not known to this version");
+  }
+  frame.form = static_cast<Form>(form);
+  frame.exceptions = (head >> 30 & 1) != 0;
+  frame.payload = ByteView(bytes).subspan(4, static_cast<size_t>(size));
 }
 
 ContainerReader::Block ContainerReader::read_block(uint64_t seed, std::string_view what, uint64_t most) {
   const uint64_t offset = input_.position();
   Bytes bytes;
-  read(bytes, 2, what);
+  read(input_, bytes, 2, what);
   const auto tag = std::to_integer<uint8_t>(bytes[0]);
   while ((std::to_integer<uint8_t>(bytes.back()) & 0x80) != 0) {
     if (bytes.size() > 5) damaged(offset, std::string(what) + " has a length of more than 2^28");
-    read(bytes, 1, what);
+    read(input_, bytes, 1, what);
   }
   ByteReader head(bytes, what);
   head.get<uint8_t>();
   const uint64_t size = head.get_varint();
   if (size > most) damaged(offset, std::string(what) + " claims " + std::to_string(size) + " bytes");
   if (size > memory_) {
-    throw Error(Exit::limit, std::string(what) + " needs " + std::to_string(size) + " bytes of memory: raise --memory");
+    too_large(std::string(what), size);
   }
   const size_t head_size = bytes.size();
-  read(bytes, size + 8, what);
+  read(input_, bytes, size + 8, what);
   const uint64_t check = last_check(bytes);
   if (checksum(ByteView(bytes).first(bytes.size() - 8), seed) != check) {
     damaged(offset, std::string(what) + " does not match its check");
@@ -78,10 +115,10 @@ Bytes ContainerReader::unwrap(const Bytes& body, std::string_view what) const {
   }
   const uint64_t size = in.get_varint();
   if (size > kMaxUnwrapped || size > memory_) {
-    throw Error(Exit::limit, std::string(what) + " needs " + std::to_string(size) + " bytes of memory: raise --memory");
+    too_large(std::string(what), size);
   }
   Stream stream;
-  find_coder("zstd")->expand(in.get_bytes(in.left()), size, stream);
+  zstd_coder(3).expand(in.get_bytes(in.left()), size, stream);
   if (size == 0) in.fail("is empty");
   return std::move(stream.bytes);
 }
@@ -155,33 +192,12 @@ void ContainerReader::take_header_block(Block block) {
 }
 
 void ContainerReader::next(FrameBytes& frame, std::string_view place) {
-  frame.offset = input_.position();
   const std::string what = "frame " + std::to_string(lengths_.size()) + " (" + std::string(place) + ")";
-  Bytes& bytes = frame.buffer;
-  bytes.clear();
-  read(bytes, 4, what);
-  const auto head = ByteReader(bytes, what).get<uint32_t>();
-  const uint64_t size = head & kMaxBody;
-  if (size > memory_) {
-    throw Error(Exit::limit, what + " needs " + std::to_string(size) + " bytes of memory: raise --memory");
-  }
-  read(bytes, size + 8, what);
-  const uint64_t check = last_check(bytes);
-  if (checksum(ByteView(bytes).first(bytes.size() - 8), base_ + k_) != check) {
-    damaged(frame.offset, what + " does not match its check");
-  }
-  const uint32_t form = head >> 28 & 3;
-  if (form > 2 || head >> 31 != 0) {
-    throw Error(Exit::unsupported,
-                what + " has the form " + std::to_string(head >> 28) + ", not known to this version");
-  }
+  read_frame(input_, base_ + k_, memory_, what, frame);
   ++k_;
-  frame.form = static_cast<Form>(form);
-  frame.exceptions = (head >> 30 & 1) != 0;
-  frame.payload = ByteView(bytes).subspan(4, static_cast<size_t>(size));
-  lengths_.push_back(static_cast<uint32_t>(size));
+  lengths_.push_back(static_cast<uint32_t>(frame.payload.size()));
   accounts_.frames += kFrameOverhead;
-  accounts_.payloads += size;
+  accounts_.payloads += frame.payload.size();
 }
 
 std::vector<uint32_t> ContainerReader::finish() {
@@ -199,7 +215,7 @@ std::vector<uint32_t> ContainerReader::finish() {
   }
   in.expect_end();
   Bytes tail;
-  read(tail, kTailSize, "the tail");
+  read(input_, tail, kTailSize, "the tail");
   ByteReader end(tail, "the tail");
   if (end.get<uint32_t>() != block.size) damaged(input_.position() - kTailSize, "the tail says another size of END");
   const ByteView magic = end.get_bytes(4);

@@ -31,6 +31,12 @@ struct FrameBytes {
   uint64_t offset = 0;      // of the frame in the input
 };
 
+// The next frame of `input`, its check (seeded so) made. What is claimed is never allocated before it has arrived.
+void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::string_view what, FrameBytes& frame);
+
+// All that is left of `input`. Throws Error(limit) if that is more than `memory`.
+void read_all(InputStream& input, uint64_t memory, Bytes& out);
+
 // What frames are read from, in order.
 class FrameReader {
  public:
@@ -75,8 +81,6 @@ class ContainerReader final : public FrameReader {
   Block read_block(uint64_t seed, std::string_view what, uint64_t most);
   void take_header_block(Block block);
   Bytes unwrap(const Bytes& body, std::string_view what) const;
-  void read(Bytes& out, uint64_t n, std::string_view what);
-  [[noreturn]] void damaged(uint64_t offset, const std::string& what) const;
 
   InputStream& input_;
   uint64_t memory_;

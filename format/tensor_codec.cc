@@ -91,10 +91,9 @@ class ValueDecoder final : public TensorDecoder {
     return shape.params_size + *size;
   }
 
-  uint64_t decode(ByteReader payload, Form form, bool exceptions, Range range, Workspace& work,
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
                   Bytes& out) const override {
-    work.code.exceptions.clear();
-    if (exceptions) read_exceptions(payload, range.count, work.code.exceptions);
+    work.code.exceptions.assign(exceptions.begin(), exceptions.end());
     const ChunkShape shape = decoder_->chunk_shape(range);
     const ByteView params = payload.get_bytes(shape.params_size);
     work.code.params.assign(params.begin(), params.end());
@@ -150,9 +149,9 @@ class ByteDecoder final : public TensorDecoder {
 
   std::optional<uint64_t> payload_size(Range range) const override { return coder_.fixed_size(0, bytes_of(range)); }
 
-  uint64_t decode(ByteReader payload, Form form, bool exceptions, Range range, Workspace& work,
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
                   Bytes& out) const override {
-    if (exceptions) payload.fail("lists exceptions, which raw has none of");
+    if (!exceptions.empty()) payload.fail("lists exceptions, which raw has none of");
     const StreamShape shape{0, bytes_of(range)};
     read_streams(payload, form, {&shape, 1}, coder_, work.code.streams);
     work.bytes.resize(static_cast<size_t>(shape.count));

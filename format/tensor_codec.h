@@ -53,8 +53,8 @@ class TensorDecoder {
 
   // The chunk's elements in the output's type, into `out`; `payload` is all that follows the tensor's parameters.
   // Returns the chunk's digest, which the encoder had too. Thread-safe. Throws Error(bad_input).
-  virtual uint64_t decode(ByteReader payload, Form form, bool exceptions, Range range, Workspace& work,
-                          Bytes& out) const = 0;
+  virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
+                          Workspace& work, Bytes& out) const = 0;
 };
 
 // Takes the tensor's parameters from the front of `stored`. `output` is what the elements become: plan.info.dtype, or

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/writer.h"
 
-#include "codec/registry.h"
+#include "codec/coders/zstd.h"
 #include "format/checksum.h"
 
 namespace gradcodec {
@@ -10,12 +10,26 @@ Bytes wrap_body(ByteView body) {
   Stream stream;
   stream.bytes.assign(body.begin(), body.end());
   Bytes packed;
-  find_coder("zstd")->shrink(stream, packed);
+  zstd_coder(3).shrink(stream, packed);
   Bytes out;
   const bool smaller = packed.size() < body.size();
   put(out, static_cast<uint8_t>(smaller));
   if (smaller) put_varint(out, body.size());
   put_bytes(out, smaller ? ByteView(packed) : body);
+  return out;
+}
+
+Bytes frame_bytes(const Frame& frame, uint64_t check_seed) {
+  const uint64_t size = frame.size();
+  if (size > kMaxBody) throw Error(Exit::limit, "a frame would pass 2^28 bytes: use smaller chunks");
+  const uint32_t exceptions = frame.exceptions.empty() ? 0 : uint32_t{1} << 30;
+  Bytes out;
+  out.reserve(static_cast<size_t>(size) + kFrameOverhead);
+  put(out, static_cast<uint32_t>(size) | static_cast<uint32_t>(frame.form) << 28 | exceptions);
+  put_bytes(out, frame.params);
+  put_bytes(out, frame.exceptions);
+  put_bytes(out, frame.payload);
+  put(out, checksum(out, check_seed));
   return out;
 }
 
@@ -36,17 +50,8 @@ void ContainerWriter::begin(const Schema& schema, ByteView tree, ByteView metada
 }
 
 void ContainerWriter::append(const Frame& frame) {
-  const uint64_t size = frame.size();
-  if (size > kMaxBody) throw Error(Exit::limit, "a frame would pass 2^28 bytes: use smaller chunks");
-  const uint32_t exceptions = frame.exceptions.empty() ? 0 : uint32_t{1} << 30;
-  buffer_.clear();
-  put(buffer_, static_cast<uint32_t>(size) | static_cast<uint32_t>(frame.form) << 28 | exceptions);
-  put_bytes(buffer_, frame.params);
-  put_bytes(buffer_, frame.exceptions);
-  put_bytes(buffer_, frame.payload);
-  put(buffer_, checksum(buffer_, base_ + k_++));
-  output_.write(buffer_);
-  lengths_.push_back(static_cast<uint32_t>(size));
+  output_.write(frame_bytes(frame, base_ + k_++));
+  lengths_.push_back(static_cast<uint32_t>(frame.size()));
 }
 
 void ContainerWriter::finish(std::span<const uint32_t> digests) {

@@ -21,6 +21,9 @@ struct Frame {
   uint64_t size() const { return params.size() + exceptions.size() + payload.size(); }
 };
 
+// Head, payload and check of a frame. Throws Error(limit) if it would pass 2^28 bytes.
+Bytes frame_bytes(const Frame& frame, uint64_t check_seed);
+
 // What frames are written to, in order.
 class FrameWriter {
  public:
@@ -50,7 +53,6 @@ class ContainerWriter final : public FrameWriter {
   uint64_t k_ = 0;     // blocks and frames so far
   uint64_t base_ = 0;  // S, the check of MESSAGE
   std::vector<uint32_t> lengths_;
-  Bytes buffer_;
 };
 
 // `body` behind a flag byte: 1 and one zstd frame if that is smaller, else 0 and the bytes themselves. For TREE and

@@ -2,16 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
-#include <cfloat>
-#include <cmath>
 
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/philox.h"
-
-#ifdef __FAST_MATH__
-#error "results are defined by IEEE arithmetic: build without -ffast-math"
-#endif
-static_assert(FLT_EVAL_METHOD == 0, "float expressions must be computed in float: on 32-bit x86 add -mfpmath=sse");
+#include "codec/kernels/rounding.h"
 
 namespace gradcodec::kernels {
 namespace {
@@ -41,35 +35,6 @@ class Words {
   uint64_t index_;
   std::array<uint32_t, 4> block_ = {};
 };
-
-// Exact: an odd multiple of 2^-24 below 1 has at most 24 significant bits.
-float draw_v(uint32_t word) { return (static_cast<float>(word >> 9) + 0.5f) * 0x1p-23f; }
-
-// q for at most 127 levels on a side. Clamping a to M first changes nothing (g is 0 at M) and bounds the conversion;
-// written so that a NaN, which the caller has excluded, would still be in range.
-int32_t round_float32(float x, float v, float step, float max_level) {
-  const float ratio = std::fabs(x / step);
-  const float a = ratio < max_level ? ratio : max_level;
-  const float k = std::floor(a), g = a - k;  // exact
-  const bool up = g > (x >= 0 ? 1.0f - v : v);
-  const auto magnitude = static_cast<int32_t>(up ? k + 1 : k);
-  return x >= 0 ? magnitude : -magnitude;
-}
-
-// q for more levels. The quotient of two 24-bit numbers that is below 2^15 is nearer than half a float64 ulp to an
-// integer only if it is one, so floor is exact; k step has 39 bits at most, and (1 - v) step 48.
-int32_t round_float64(float x, float v, float step, float max_level) {
-  const double a = std::fabs(double{x}), wide_step = step;
-  const double ratio = a / wide_step;
-  const double k = std::floor(ratio < max_level ? ratio : double{max_level});
-  const double rest = a - k * wide_step;
-  const bool up = rest > (x >= 0 ? 1.0 - v : double{v}) * wide_step;
-  const double level = up ? k + 1 : k;
-  const auto magnitude = static_cast<int32_t>(level < max_level ? level : double{max_level});
-  return x >= 0 ? magnitude : -magnitude;
-}
-
-float restore(int32_t q, float v, float step) { return (static_cast<float>(q) - (v - 0.5f)) * step; }
 
 }  // namespace
 

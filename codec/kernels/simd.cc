@@ -45,7 +45,8 @@ constexpr hn::RebindToSigned<FloatTag> kInts;
 constexpr hn::RebindToUnsigned<FloatTag> kWords;
 constexpr hn::Repartition<uint64_t, FloatTag> kQuads;
 constexpr hn::Rebind<float, DoubleTag> kHalfFloats;
-constexpr hn::Rebind<uint16_t, FloatTag> kSymbols;
+constexpr hn::Rebind<uint16_t, FloatTag> kSymbols;          // as many as floats
+constexpr hn::Repartition<uint16_t, FloatTag> kAllSymbols;  // of a block
 using Floats = hn::Vec<FloatTag>;
 using Doubles = hn::Vec<DoubleTag>;
 using Words = hn::Vec<decltype(kWords)>;
@@ -243,22 +244,25 @@ struct EncodeBody {
   uint16_t* symbols;
   float* decoded;
 
-  HWY_INLINE void lanes(size_t at, Words words) const {
+  // Returns q + M in the lower 16 bits of each lane: what float32 leaves there in a number between 2^23 and 2^24.
+  HWY_INLINE Words lanes(size_t at, Words words) const {
     const Floats step = hn::Set(kFloats, lattice.step);
     const Floats max_level = hn::Set(kFloats, static_cast<float>(lattice.max_level));
+    const Floats shift = hn::Set(kFloats, 0x1p23f + static_cast<float>(lattice.max_level));
     const Floats value = hn::LoadU(kFloats, x + at), u = draw_u(words);
     const Floats sign = hn::And(value, hn::Set(kFloats, -0.0f));
     // 1 - v = 0.5 - u, or v = 0.5 + u under a minus; at -0.0 any threshold does.
     const Floats threshold = hn::Sub(hn::Set(kFloats, 0.5f), hn::Xor(u, sign));
     const Floats magnitude = round_up_or_down<kFewLevels>(hn::Abs(value), threshold, step, max_level);
     const Floats q = hn::Or(magnitude, sign);
-    hn::StoreU(hn::DemoteTo(kSymbols, hn::ConvertTo(kInts, hn::Add(q, max_level))), kSymbols, symbols + at);
     if (kDecode) hn::StoreU(hn::Mul(hn::Sub(q, u), step), kFloats, decoded + at);
+    return hn::BitCast(kWords, hn::Add(q, shift));
   }
 
   HWY_INLINE void whole(size_t at, Words low, Words high) const {
-    lanes(at, low);
-    lanes(at + kLanes, high);
+    const auto low_symbols = hn::BitCast(kAllSymbols, lanes(at, low));
+    const auto high_symbols = hn::BitCast(kAllSymbols, lanes(at + kLanes, high));
+    hn::StoreU(hn::ConcatEven(kAllSymbols, high_symbols, low_symbols), kAllSymbols, symbols + at);
   }
 
   HWY_INLINE void part(size_t at, size_t lead, size_t len, Words low, Words high) const {

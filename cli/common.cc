@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/common.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "cli/numbers.h"
+#include "codec/registry.h"
+
+namespace gradcodec {
+
+void CommonOptions::declare(CLI::App& app) {
+  app.add_option("-T,--threads", threads, "threads; 0: one a core (the bytes are the same for any number)");
+  app.add_option("--memory", memory, "most memory that a part of a file may ask for [4G]");
+  app.add_flag("-q,--quiet", quiet, "say nothing but errors");
+  app.add_flag("-v,--verbose", verbose, "say more");
+}
+
+unsigned CommonOptions::thread_count() const {
+  const uint64_t count = parse_count(threads, "--threads", 1024);
+  return count == 0 ? std::max(1U, std::thread::hardware_concurrency()) : static_cast<unsigned>(count);
+}
+
+uint64_t CommonOptions::memory_limit() const { return parse_size(memory, "--memory"); }
+
+void CommonOptions::say(std::string_view line) const {
+  if (!quiet) std::fprintf(stderr, "gradcodec: %.*s\n", static_cast<int>(line.size()), line.data());
+}
+
+void CommonOptions::detail(std::string_view line) const {
+  if (verbose) say(line);
+}
+
+bool is_wanted(const std::string& glob, const TensorInfo& info) {
+  return glob.empty() || glob_matches(glob, info.name);
+}
+
+void require_match(const std::string& glob, const std::vector<TensorInfo>& tensors) {
+  if (std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& info) { return is_wanted(glob, info); }))
+    return;
+  if (glob.empty()) return;
+  throw Error(Exit::usage, "no tensor is named like '" + escaped(glob) + "' (gradcodec info lists them)");
+}
+
+}  // namespace gradcodec

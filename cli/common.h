@@ -1,0 +1,30 @@
+// Options that several commands have.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+
+#include "codec/tensor.h"
+
+namespace gradcodec {
+
+struct CommonOptions {
+  std::string threads = "0", memory = "4G";
+  bool quiet = false, verbose = false;
+
+  void declare(CLI::App& app);
+  unsigned thread_count() const;             // as many as there are cores for 0
+  uint64_t memory_limit() const;             // bytes
+  void say(std::string_view line) const;     // on stderr, unless quiet
+  void detail(std::string_view line) const;  // on stderr, if verbose
+};
+
+// `wanted` is true for names that match the glob (all, if it is empty).
+bool is_wanted(const std::string& glob, const TensorInfo& info);
+
+// Throws Error(usage) if no tensor of the list is wanted.
+void require_match(const std::string& glob, const std::vector<TensorInfo>& tensors);
+
+}  // namespace gradcodec

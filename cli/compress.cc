@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/random.h>
+
+#include <memory>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/numbers.h"
+#include "cli/progress.h"
+#include "format/bare.h"
+#include "format/dumps/open.h"
+#include "format/metadata.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr std::string_view kDefaultScheme = "dither:nmse=0.1";
+
+struct CompressArguments {
+  CommonOptions common;
+  std::string input, output, scheme, coder, level, seed, worker, step, nonfinite = "error", metadata, schema;
+  std::string min_elements = "0", chunk = "18";
+  std::vector<std::string> include, exclude;
+  bool force = false, as_bf16 = false, drop_unsupported = false, bare = false;
+};
+
+uint64_t fresh_seed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+    throw Error(Exit::io, "the system gives no random seed: --seed");
+  return seed;
+}
+
+std::optional<uint64_t> optional_count(const std::string& text, std::string_view option, uint64_t max) {
+  if (text.empty()) return std::nullopt;
+  return parse_count(text, option, max);
+}
+
+const Coder& coder_of(const CompressArguments& args) {
+  if (!args.level.empty()) return coder_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 9)));
+  return coder_named(args.coder.empty() ? "zstd" : std::string_view(args.coder));
+}
+
+CompressOptions options_of(const CompressArguments& args) {
+  CompressOptions options;
+  options.scheme = parse_scheme(args.scheme.empty() ? kDefaultScheme : std::string_view(args.scheme));
+  options.coder = &coder_of(args);
+  options.id.seed = args.seed.empty() ? fresh_seed() : parse_count(args.seed, "--seed", ~uint64_t{0});
+  options.id.worker = optional_count(args.worker, "--worker", 0xFFFFFFFF);
+  options.id.step = optional_count(args.step, "--step", kUnknownSize);
+  options.include = args.include;
+  options.exclude = args.exclude;
+  options.min_elements = parse_count(args.min_elements, "--min-elements", ~uint64_t{0});
+  options.nonfinite = args.nonfinite == "keep" ? Nonfinite::keep : Nonfinite::error;
+  options.chunk_log2 = static_cast<uint8_t>(parse_count(args.chunk, "--chunk-log2", kMaxChunkLog2));
+  if (options.chunk_log2 < kMinChunkLog2) throw Error(Exit::usage, "--chunk-log2 takes 12 to 22");
+  options.threads = args.common.thread_count();
+  return options;
+}
+
+// The schema that both sides agreed on, which must be this dump's.
+Schema agreed_schema(const CompressArguments& args, const Source& source) {
+  Schema schema = read_schema_file(args.schema, args.common.memory_limit());
+  const std::vector<TensorInfo>& tensors = source.tensors();
+  bool equal = tensors.size() == schema.tensors.size();
+  for (size_t i = 0; equal && i < tensors.size(); ++i) {
+    const TensorInfo& info = schema.tensors[i].info;
+    equal = info.name == tensors[i].name && info.dtype == tensors[i].dtype && info.shape == tensors[i].shape;
+  }
+  if (!equal) throw Error(Exit::usage, "the dump's tensors are not those of the schema").in_file(args.schema);
+  return schema;
+}
+
+// For each scheme of the schema the choice to encode with: the user's where it is stored as that text.
+std::vector<SchemeChoice> choices_of(const Schema& schema, const CompressArguments& args, const SchemeChoice& chosen) {
+  std::vector<SchemeChoice> choices;
+  for (const StoredScheme& stored : schema.schemes) {
+    if (stored.text == chosen.stored_text()) {
+      choices.push_back(chosen);
+      continue;
+    }
+    try {
+      choices.push_back(parse_scheme(stored.text));  // complete by itself: raw, dqsg
+    } catch (const Error&) {
+      throw Error(Exit::usage,
+                  "the schema's scheme '" + stored.text + "' needs parameters that it does not store: give --scheme")
+          .in_file(args.schema);
+    }
+  }
+  return choices;
+}
+
+std::string output_path(const CompressArguments& args) {
+  if (!args.output.empty()) return args.output;
+  return args.input == "-" ? "-" : args.input + ".gradz";
+}
+
+uint64_t total_bytes(const Schema& schema) {
+  uint64_t total = 0;
+  for (const SchemaTensor& tensor : schema.tensors) total += tensor.info.byte_size();
+  return total;
+}
+
+void report(const CompressArguments& args, const CompressOptions& options, const Schema& schema,
+            const OutputFile& output) {
+  uint64_t values = 0;
+  for (const SchemaTensor& tensor : schema.tensors) values += tensor.info.size();
+  const uint64_t before = total_bytes(schema);
+  const auto after = static_cast<double>(output.position());
+  std::string line = output.name() + ": " + with_commas(values) + " values, " + with_commas(before) + " -> " +
+                     with_commas(output.position()) + " bytes";
+  if (before > 0) line += ", " + fixed(static_cast<double>(before) / after, 2) + " times smaller";
+  if (values > 0) line += ", " + fixed(8 * after / static_cast<double>(values), 3) + " bits a value";
+  args.common.say(line);
+  args.common.detail("seed " + std::to_string(options.id.seed));
+}
+
+void run_job(const CompressArguments& args, const CompressOptions& options, Source& source, const Schema& schema,
+             OutputFile& output) {
+  const std::vector<SchemeChoice> choices = choices_of(schema, args, options.scheme);
+  Progress progress;
+  progress.total = total_bytes(schema);
+  const ProgressLine line(progress, args.common.quiet);
+  if (args.bare) {
+    BareWriter writer(output, schema, options.id);
+    compress(source, schema, choices, options, writer, progress);
+  } else {
+    ContainerWriter writer(output);
+    writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata),
+                 plan_message(schema, options.id));
+    compress(source, schema, choices, options, writer, progress);
+  }
+}
+
+int run_compress(const CompressArguments& args) {
+  const CompressOptions options = options_of(args);
+  if (args.bare != !args.schema.empty()) throw Error(Exit::usage, "--bare and --schema FILE go together");
+  if (args.bare && !args.metadata.empty()) throw Error(Exit::usage, "a bare message holds no metadata");
+  if (args.scheme.empty() && !args.bare) {
+    args.common.say("scheme " + std::string(kDefaultScheme) +
+                    " (unbiased, a tenth of the energy as noise); --scheme chooses");
+  }
+  const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
+  std::vector<std::string> dropped;
+  const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
+  for (const std::string& what : dropped) args.common.say("left out: " + what);
+  try {
+    const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
+    OutputFile output(output_path(args), args.force, file->mode());
+    run_job(args, options, *source, schema, output);
+    output.commit();
+    report(args, options, schema, output);
+  } catch (Error& error) {
+    error.in_file(file->name());
+    throw;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_compress(CLI::App& root) {
+  auto args = std::make_shared<CompressArguments>();
+  CLI::App& app = *root.add_subcommand("compress", "a dump (.npy, .npz, HDF5) into a .gradz file");
+  app.add_option("input", args->input, "the dump; - is standard input")->required();
+  app.add_option("-o,--output", args->output, "the .gradz file; - is standard output [INPUT.gradz]");
+  app.add_flag("-f,--force", args->force, "replace an existing output");
+  app.add_option("--scheme", args->scheme,
+                 "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
+  app.add_option("--coder", args->coder, "coder of the symbols: pack, zstd [zstd]");
+  app.add_option("--level", args->level, "instead of --coder: 1 (fast) to 9 (small)")->excludes("--coder");
+  app.add_option("--seed", args->seed, "seed of the random numbers [from the system]");
+  app.add_option("--worker", args->worker, "this worker's number: workers of one seed draw independently");
+  app.add_option("--step", args->step, "the training step's number, likewise");
+  app.add_option("--include", args->include,
+                 "only tensors named like this GLOB are coded by the scheme, the others by raw")
+      ->take_all();
+  app.add_option("--exclude", args->exclude, "tensors named like this GLOB are coded by raw")->take_all();
+  app.add_option("--min-elements", args->min_elements, "tensors of fewer elements are coded by raw");
+  app.add_option("--nonfinite", args->nonfinite, "NaN and infinities: error, or keep them exactly [error]")
+      ->check(CLI::IsMember({"error", "keep"}));
+  app.add_option("--chunk-log2", args->chunk, "log2 of the elements a chunk, 12 to 22 [18]");
+  app.add_option("--metadata", args->metadata, "JSON to keep in the file");
+  app.add_flag("--as-bf16", args->as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
+  app.add_flag("--drop-unsupported", args->drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
+  app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
+  app.add_option("--schema", args->schema,
+                 "the schema file of --bare (gradcodec info FILE.gradz --schema-out makes one)");
+  args->common.declare(app);
+  app.footer(
+      "Examples:\n"
+      "  gradcodec compress grads.npz                                  -> grads.npz.gradz\n"
+      "  gradcodec compress grads.h5 --scheme dqsg:levels=5,bucket=512 -o g.gradz\n"
+      "  cat g.npy | gradcodec compress - --scheme dqsg:levels=3 --seed 7 --worker 2 --step 100 > g.gradz");
+  return {&app, [args] { return run_compress(*args); }};
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/numbers.h"
+#include "cli/progress.h"
+#include "format/bare.h"
+#include "format/dumps/open.h"
+
+namespace gradcodec {
+namespace {
+
+struct DecompressArguments {
+  CommonOptions common;
+  std::string input, output, only, dtype, to, schema, max_output;
+  bool force = false, stream = false;
+};
+
+std::optional<DumpKind> kind_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  return dump_kind_of("." + name);
+}
+
+std::string suffix_of(DumpKind kind) { return kind == DumpKind::npy ? ".npy" : kind == DumpKind::npz ? ".npz" : ".h5"; }
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() > end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// x.npz.gradz -> x.npz; x.gradz -> x with the suffix of what it was made from.
+std::string output_path(const DecompressArguments& args, DumpKind origin) {
+  if (!args.output.empty()) return args.output;
+  if (args.input == "-") return "-";
+  if (!ends_with(args.input, ".gradz")) {
+    throw Error(Exit::usage, "the name does not end in .gradz: name the output with -o").in_file(args.input);
+  }
+  const std::string path = args.input.substr(0, args.input.size() - 6);
+  const DumpKind kind = kind_named(args.to).value_or(origin);
+  const std::optional<DumpKind> said = dump_kind_of(path);
+  return said && (args.to.empty() || said == kind) ? path : path + suffix_of(kind);
+}
+
+// {} in the name of a stream's output is the message's number, from 0.
+std::string numbered(std::string path, uint64_t number) {
+  const size_t at = path.find("{}");
+  return at == std::string::npos ? path : path.replace(at, 2, std::to_string(number));
+}
+
+std::vector<TensorInfo> wanted_tensors(const Schema& schema, const DecompressOptions& options) {
+  std::vector<TensorInfo> out;
+  for (const SchemaTensor& tensor : schema.tensors) {
+    if (options.wanted(tensor.info)) out.push_back(output_info(tensor.info, options.dtype));
+  }
+  return out;
+}
+
+uint64_t bytes_of(const std::vector<TensorInfo>& tensors) {
+  uint64_t total = 0;
+  for (const TensorInfo& info : tensors) {
+    if (__builtin_add_overflow(total, info.byte_size(), &total)) return ~uint64_t{0};
+  }
+  return total;
+}
+
+DecompressOptions options_of(const DecompressArguments& args) {
+  DecompressOptions options;
+  options.wanted = [only = args.only](const TensorInfo& info) { return is_wanted(only, info); };
+  options.threads = args.common.thread_count();
+  if (!args.dtype.empty()) {
+    options.dtype = DType::parse(args.dtype);
+    if (!options.dtype->is_float()) throw Error(Exit::usage, "--dtype takes f2, bf16, f4 or f8");
+  }
+  return options;
+}
+
+// Decodes one message into one dump. `read` decodes everything into the sink it is given and makes the last checks.
+template <typename Read>
+void write_dump(const DecompressArguments& args, const DecompressOptions& options, const InputStream& input,
+                const Schema& schema, ByteView tree, uint64_t number, Read read) {
+  const std::vector<TensorInfo> tensors = wanted_tensors(schema, options);
+  std::vector<TensorInfo> all;
+  for (const SchemaTensor& tensor : schema.tensors) all.push_back(tensor.info);
+  require_match(args.only, all);
+  const uint64_t bytes = bytes_of(tensors);
+  if (!args.max_output.empty() && bytes > parse_size(args.max_output, "--max-output")) {
+    throw Error(Exit::limit, "the tensors take " + with_commas(bytes) + " bytes, more than --max-output");
+  }
+  const std::string path = numbered(output_path(args, schema.origin), number);
+  const std::optional<DumpKind> named = kind_named(args.to);
+  const DumpKind kind = named ? *named : dump_kind_of(path).value_or(schema.origin);
+  const bool whole = tensors.size() == schema.tensors.size();
+  if (!whole && !tree.empty())
+    args.common.say("attributes and links are left out, as --only takes a part of the tensors");
+  if (kind != DumpKind::hdf5 && tree.size() > 1)
+    args.common.say("attributes, groups and links are left out: only HDF5 holds them");
+
+  Progress progress;
+  progress.total = bytes;
+  OutputFile output(path, args.force, input.mode());
+  const std::unique_ptr<Sink> sink = make_sink(kind, output, tensors, whole ? tree : ByteView());
+  {
+    const ProgressLine line(progress, args.common.quiet);
+    read(sink.get(), progress);
+    sink->finish();
+  }
+  args.common.say(output.name() + ": " + std::to_string(tensors.size()) +
+                  (tensors.size() == 1 ? " tensor, " : " tensors, ") + with_commas(bytes) + " bytes of elements");
+}
+
+void decompress_bare(const DecompressArguments& args, const DecompressOptions& options, InputStream& input) {
+  const Schema schema = read_schema_file(args.schema, args.common.memory_limit());
+  BareReader reader(input, schema, args.common.memory_limit());
+  write_dump(args, options, input, schema, {}, 0,
+             [&](Sink* sink, Progress& progress) { reader.decompress_into(options, sink, progress); });
+}
+
+void decompress_message(const DecompressArguments& args, const DecompressOptions& options, InputStream& input,
+                        ContainerReader& reader, uint64_t number) {
+  if (reader.kind() != FileKind::message) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
+  const Schema& schema = reader.schema();
+  check_claims(input, schema);
+  write_dump(args, options, input, schema, reader.tree(), number, [&](Sink* sink, Progress& progress) {
+    const std::vector<uint32_t> decoded = decompress(reader, schema, id_of(reader.message()), options, sink, progress);
+    const std::vector<uint32_t> stored = reader.finish();
+    if (!args.stream) reader.expect_end_of_input();
+    compare_digests(schema, options, stored, decoded);
+  });
+}
+
+int run_decompress(const DecompressArguments& args) {
+  const DecompressOptions options = options_of(args);
+  if (args.stream && !args.schema.empty())
+    throw Error(Exit::usage, "bare messages carry no end: --stream cannot part them");
+  if (args.stream && args.output != "-" && args.output.find("{}") == std::string::npos && args.input != "-") {
+    throw Error(Exit::usage, "--stream makes a dump a message: -o - or a name with {} for the message's number");
+  }
+  InputStream input(args.input);
+  try {
+    if (!args.schema.empty()) {
+      decompress_bare(args, options, input);
+      return 0;
+    }
+    ContainerReader reader(input, args.common.memory_limit());
+    uint64_t messages = 0;
+    while ((messages == 0 || args.stream) && reader.begin())
+      decompress_message(args, options, input, reader, messages++);
+    if (messages == 0) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
+  } catch (Error& error) {
+    error.in_file(input.name());
+    throw;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_decompress(CLI::App& root) {
+  auto args = std::make_shared<DecompressArguments>();
+  CLI::App& app = *root.add_subcommand("decompress", "a .gradz file back into a dump");
+  app.add_option("input", args->input, "the .gradz file; - is standard input")->required();
+  app.add_option("-o,--output", args->output,
+                 "the dump, its kind by its suffix; - is standard output [INPUT less .gradz]");
+  app.add_flag("-f,--force", args->force, "replace an existing output");
+  app.add_option("--only", args->only, "only tensors named like this GLOB");
+  app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]");
+  app.add_option("--to", args->to, "kind of dump, whatever the output's name: npy, npz or h5")
+      ->check(CLI::IsMember({"npy", "npz", "h5", "hdf5"}));
+  app.add_option("--max-output", args->max_output, "refuse to write more than this many bytes of elements");
+  app.add_flag("--stream", args->stream, "read message after message, each into a dump of its own");
+  app.add_option("--schema", args->schema, "the schema file of a bare message");
+  args->common.declare(app);
+  app.footer(
+      "Examples:\n"
+      "  gradcodec decompress grads.npz.gradz                -> grads.npz\n"
+      "  gradcodec decompress grads.gradz -o part.h5 --only 'fc1.*'\n"
+      "  gradcodec decompress - < g.gradz > g.npy\n"
+      "  cat a.gradz b.gradz | gradcodec decompress - --stream -o 'step{}.npz'");
+  return {&app, [args] { return run_decompress(*args); }};
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/numbers.h"
+#include "cli/progress.h"
+#include "format/bare.h"
+#include "format/dumps/open.h"
+#include "format/dumps/tree.h"
+#include "format/metadata.h"
+
+namespace gradcodec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InfoArguments {
+  CommonOptions common;
+  std::string input, schema_out;
+  bool test = false, json = false, force = false, stream = false;
+};
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text;
+  for (const uint64_t dim : shape) text += (text.empty() ? "" : "x") + std::to_string(dim);
+  return text.empty() ? "scalar" : text;
+}
+
+std::string origin_text(DumpKind kind) {
+  return kind == DumpKind::npy ? "npy" : kind == DumpKind::npz ? "npz" : "hdf5";
+}
+
+std::string coder_text(uint16_t id) {
+  const Coder* coder = find_coder(id);
+  return coder == nullptr ? std::to_string(id) : std::string(coder->name());
+}
+
+// Columns wide enough for what is in them; the first is aligned left, the others right unless `left` says so.
+void print_table(const std::vector<std::vector<std::string>>& rows, size_t left) {
+  std::vector<size_t> widths(rows[0].size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - row[i].size(), ' ');
+      line += (i == 0 ? "" : "  ") + (i < left ? row[i] + pad : pad + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+std::vector<std::pair<std::string, uint64_t>> parts_of(const Accounts& accounts) {
+  return {{"prologue", accounts.prologue},
+          {"schema", accounts.schema},
+          {"tree", accounts.tree},
+          {"metadata", accounts.metadata},
+          {"skipped", accounts.skipped},
+          {"message", accounts.message},
+          {"frame heads and checks", accounts.frames},
+          {"payloads", accounts.payloads},
+          {"index and digests", accounts.end},
+          {"tail", accounts.tail}};
+}
+
+std::string bits_text(uint64_t bytes, uint64_t values) {
+  return values == 0 ? "-" : fixed(8 * static_cast<double>(bytes) / static_cast<double>(values), 3);
+}
+
+void print_tensors(const Schema& schema, const std::vector<TensorTally>& tallies) {
+  std::vector<std::vector<std::string>> rows = {
+      {"tensor", "type", "shape", "scheme", "coder", "frames", "bytes", "bits/value"}};
+  for (size_t i = 0; i < schema.tensors.size(); ++i) {
+    const SchemaTensor& tensor = schema.tensors[i];
+    const StoredScheme& scheme = schema.schemes[tensor.scheme];
+    std::vector<std::string> row = {escaped(tensor.info.name), tensor.info.dtype.name(), shape_text(tensor.info.shape),
+                                    scheme.text, coder_text(scheme.coder)};
+    if (!tallies.empty()) {
+      row.push_back(with_commas(tallies[i].frames));
+      row.push_back(with_commas(tallies[i].bytes()));
+      row.push_back(bits_text(tallies[i].bytes(), tensor.info.size()));
+    }
+    rows.push_back(std::move(row));
+  }
+  if (tallies.empty()) rows[0].resize(5);
+  print_table(rows, 5);
+}
+
+void print_message(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
+  const Schema& schema = reader.schema();
+  const Message& message = reader.message();
+  std::string line =
+      "made from " + origin_text(schema.origin) + ", chunks of " + with_commas(uint64_t{1} << schema.chunk_log2);
+  if (message.seed) line += ", seed " + std::to_string(*message.seed);
+  if (message.worker) line += ", worker " + std::to_string(*message.worker);
+  if (message.step) line += ", step " + std::to_string(*message.step);
+  std::printf("%s\n", line.c_str());
+  if (!reader.metadata().empty()) std::printf("metadata %s\n", metadata_json(reader.metadata()).c_str());
+  std::printf("\n");
+  print_tensors(schema, tallies);
+  std::printf("\n");
+  uint64_t values = 0;
+  for (const SchemaTensor& tensor : schema.tensors) values += tensor.info.size();
+  std::vector<std::vector<std::string>> rows = {{"where the bytes went", "bytes", "bits/value"}};
+  for (const auto& [name, bytes] : parts_of(reader.accounts())) {
+    if (bytes > 0) rows.push_back({name, with_commas(bytes), bits_text(bytes, values)});
+  }
+  rows.push_back({"total", with_commas(reader.accounts().total()), bits_text(reader.accounts().total(), values)});
+  print_table(rows, 1);
+}
+
+Json tensors_json(const Schema& schema, const std::vector<TensorTally>& tallies) {
+  Json out = Json::array();
+  for (size_t i = 0; i < schema.tensors.size(); ++i) {
+    const SchemaTensor& tensor = schema.tensors[i];
+    const StoredScheme& scheme = schema.schemes[tensor.scheme];
+    Json entry = {{"name", tensor.info.name},
+                  {"dtype", tensor.info.dtype.name()},
+                  {"shape", tensor.info.shape},
+                  {"scheme", scheme.text},
+                  {"coder", coder_text(scheme.coder)}};
+    if (!tallies.empty()) {
+      const TensorTally& tally = tallies[i];
+      entry["frames"] = tally.frames;
+      entry["bytes"] = tally.bytes();
+      entry["payload_bytes"] = tally.payload;
+      entry["constant_chunks"] = tally.constant;
+      entry["stored_chunks"] = tally.stored;
+      entry["exceptions"] = tally.exceptions;
+    }
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+Json message_json(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
+  const Schema& schema = reader.schema();
+  const Message& message = reader.message();
+  Json out = {{"kind", "message"}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
+  if (message.seed) out["seed"] = *message.seed;
+  if (message.worker) out["worker"] = *message.worker;
+  if (message.step) out["step"] = *message.step;
+  if (!reader.metadata().empty()) out["metadata"] = Json::parse(metadata_json(reader.metadata()));
+  out["tensors"] = tensors_json(schema, tallies);
+  Json parts = Json::object();
+  for (const auto& [name, bytes] : parts_of(reader.accounts())) parts[name] = bytes;
+  out["parts"] = parts;
+  out["total_bytes"] = reader.accounts().total();
+  return out;
+}
+
+// Reads the rest of a message; decodes it too if `test`.
+std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
+  const Schema& schema = reader.schema();
+  check_claims(input, schema);
+  DecompressOptions options;
+  options.wanted = [test = args.test](const TensorInfo&) { return test; };
+  options.threads = args.common.thread_count();
+  Progress progress;
+  const ProgressLine line(progress, args.common.quiet);
+  std::vector<TensorTally> tallies;
+  const std::vector<uint32_t> decoded =
+      decompress(reader, schema, id_of(reader.message()), options, nullptr, progress, &tallies);
+  const std::vector<uint32_t> stored = reader.finish();
+  if (!args.stream) reader.expect_end_of_input();
+  compare_digests(schema, options, stored, decoded);
+  if (!reader.metadata().empty()) metadata_json(reader.metadata());
+  if (args.test && !reader.tree().empty()) parse_tree(reader.tree());
+  return tallies;
+}
+
+void show_schema_file(const InfoArguments& args, const InputStream& input, ContainerReader& reader) {
+  reader.expect_end_of_input();
+  if (args.json) {
+    const Json out = {{"kind", "schema"},
+                      {"origin", origin_text(reader.schema().origin)},
+                      {"chunk_log2", reader.schema().chunk_log2},
+                      {"digest", std::to_string(schema_digest(reader.schema()))},
+                      {"tensors", tensors_json(reader.schema(), {})}};
+    std::printf("%s\n", out.dump(2).c_str());
+    return;
+  }
+  std::printf("%s: a schema, digest %llu\n\n", escaped(input.name()).c_str(),
+              static_cast<unsigned long long>(schema_digest(reader.schema())));
+  print_tensors(reader.schema(), {});
+}
+
+void show_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
+  const std::vector<TensorTally> tallies = read_message(args, input, reader);
+  if (!args.schema_out.empty()) {
+    OutputFile output(args.schema_out, args.force, input.mode());
+    write_schema_file(reader.schema(), output);
+    output.commit();
+  }
+  if (args.json) {
+    std::printf("%s\n", message_json(reader, tallies).dump(2).c_str());
+  } else {
+    std::printf("%s: %s bytes, ", escaped(input.name()).c_str(), with_commas(reader.accounts().total()).c_str());
+    print_message(reader, tallies);
+    if (args.test) std::printf("\nevery check and digest is right\n");
+  }
+}
+
+int run_info(const InfoArguments& args) {
+  InputStream input(args.input);
+  try {
+    ContainerReader reader(input, args.common.memory_limit());
+    bool any = false;
+    while ((!any || args.stream) && reader.begin()) {
+      if (reader.kind() == FileKind::schema) {
+        show_schema_file(args, input, reader);
+      } else {
+        show_message(args, input, reader);
+      }
+      any = true;
+    }
+    if (!any) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
+  } catch (Error& error) {
+    error.in_file(input.name());
+    throw;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_info(CLI::App& root) {
+  auto args = std::make_shared<InfoArguments>();
+  CLI::App& app = *root.add_subcommand("info", "what is in a .gradz file, and where every byte went");
+  app.add_option("input", args->input, "the .gradz or schema file; - is standard input")->required();
+  app.add_flag("--test", args->test, "decode everything and compare the digests too (checksums are always tested)");
+  app.add_flag("--json", args->json, "for programs");
+  app.add_option("--schema-out", args->schema_out, "write the schema to this file, for --bare");
+  app.add_flag("-f,--force", args->force, "replace an existing schema file");
+  app.add_flag("--stream", args->stream, "read message after message");
+  args->common.declare(app);
+  app.footer("Examples:\n  gradcodec info grads.gradz\n  gradcodec info --test grads.gradz && echo intact");
+  return {&app, [args] { return run_info(*args); }};
+}
+
+}  // namespace gradcodec

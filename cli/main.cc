@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cfenv>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "cli/command.h"
+#include "codec/error.h"
+#include "codec/kernels/kernels.h"
+#include "format/files.h"
+
+namespace gradcodec {
+namespace {
+
+int as_int(Exit code) { return static_cast<int>(code); }
+
+int fail(Exit code, const std::string& text) {
+  std::fprintf(stderr, "gradcodec: %s\n", text.c_str());
+  return as_int(code);
+}
+
+// Runs the command that was named; every failure is a message and an exit code.
+int run(const Command& command) {
+  constexpr int kClosedPipe = 128 + 13;  // as if SIGPIPE had ended the program
+  try {
+    std::fesetenv(FE_DFL_ENV);  // a library may have made subnormal numbers zero
+    const char* kernels = std::getenv("GRADCODEC_KERNELS");
+    if (kernels != nullptr && !kernels::use_target(kernels)) {
+      return fail(Exit::usage, "GRADCODEC_KERNELS names '" + escaped(kernels) + "', which this machine does not have");
+    }
+    const int code = command.run();
+    // What was printed must have arrived: a full disk shows here.
+    if (std::fflush(stdout) != 0)
+      return errno == EPIPE ? kClosedPipe : fail(Exit::io, "standard output cannot be written");
+    return code;
+  } catch (const ClosedPipe&) {
+    return kClosedPipe;
+  } catch (const Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(Exit::limit, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(Exit::bug, std::string("this is a bug of gradcodec's: ") + error.what());
+  }
+}
+
+int run_main(int argc, char** argv) {
+  CLI::App app("Compresses gradients under a scheme that keeps its promises, into real bytes.", "gradcodec");
+  app.set_version_flag("--version", "gradcodec " GRADCODEC_VERSION " (format 1.0)");
+  app.require_subcommand(1);
+  app.footer(
+      "gradcodec COMMAND --help tells more. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad or damaged\n"
+      "input, 4 I/O failure, 5 a limit would be passed, 6 valid but not supported here, 70 a bug.");
+  const Command commands[] = {add_compress(app), add_decompress(app), add_info(app), add_schemes(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? as_int(Exit::ok) : as_int(Exit::usage);
+  }
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return run(command);
+  }
+  return as_int(Exit::usage);
+}
+
+}  // namespace
+}  // namespace gradcodec
+
+int main(int argc, char** argv) { return gradcodec::run_main(argc, argv); }

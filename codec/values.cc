@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/values.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "codec/error.h"
+#include "codec/float16.h"
+
+namespace gradcodec {
+namespace {
+
+template <typename T>
+T element(ByteView bytes, size_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <typename T>
+void set_element(std::span<std::byte> bytes, size_t i, T value) {
+  std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+}
+
+// Beyond float32's range by rounding: infinity, as the conversion of IEEE 754 says (in C++ it is undefined).
+float to_float(double x) {
+  constexpr double kHalfwayToInfinity = 0x1.ffffffp127;
+  if (std::fabs(x) >= kHalfwayToInfinity)
+    return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(std::copysign(1.0, x)));
+  return static_cast<float>(x);
+}
+
+void widen_doubles(ByteView in, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) out[i] = to_float(element<double>(in, i));
+}
+
+void to_doubles(std::span<const float> x, std::span<std::byte> out) {
+  for (size_t i = 0; i < x.size(); ++i) set_element(out, i, static_cast<double>(x[i]));
+}
+
+[[noreturn]] void too_large(float x, uint64_t index, const DType& dtype) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
+  throw Error(Exit::bad_input, "element " + std::to_string(index) + " decodes to " + std::string(text.data(), end) +
+                                   ", beyond the range of " + dtype.name() + ": write a wider type with --dtype f4");
+}
+
+}  // namespace
+
+void widen(const DType& dtype, ByteView in, std::span<float> out) {
+  switch (dtype.code) {
+    case DType::f4:
+      if (in.data() != std::as_bytes(out).data()) std::memmove(out.data(), in.data(), in.size());
+      return;
+    case DType::f8:
+      widen_doubles(in, out);
+      return;
+    case DType::f2:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = float16_to_float32(element<uint16_t>(in, i));
+      return;
+    default:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = bfloat16_to_float32(element<uint16_t>(in, i));
+  }
+}
+
+void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& draws, uint64_t first,
+            std::span<std::byte> out) {
+  if (dtype.code == DType::f4) {
+    std::memcpy(out.data(), x.data(), x.size_bytes());
+    return;
+  }
+  if (dtype.code == DType::f8) {
+    to_doubles(x, out);
+    return;
+  }
+  std::array<uint32_t, 1024> words;
+  const auto narrow_one = dtype.code == DType::f2 ? narrow_to_float16 : narrow_to_bfloat16;
+  for (size_t at = 0; at < x.size(); at += words.size()) {
+    const size_t count = std::min(words.size(), x.size() - at);
+    kernels::philox_words(draws, first + at, count, words.data());
+    for (size_t i = 0; i < count; ++i) {
+      const std::optional<uint16_t> bits = narrow_one(x[at + i], words[i]);
+      if (!bits) too_large(x[at + i], first + at + i, dtype);
+      set_element(out, at + i, *bits);
+    }
+  }
+}
+
+void round_to(std::span<const float> x, const DType& dtype, std::span<std::byte> out) {
+  switch (dtype.code) {
+    case DType::f4:
+      std::memcpy(out.data(), x.data(), x.size_bytes());
+      return;
+    case DType::f8:
+      to_doubles(x, out);
+      return;
+    case DType::f2:
+      for (size_t i = 0; i < x.size(); ++i) set_element(out, i, float32_to_float16(x[i]));
+      return;
+    default:
+      for (size_t i = 0; i < x.size(); ++i) set_element(out, i, float32_to_bfloat16(x[i]));
+  }
+}
+
+}  // namespace gradcodec

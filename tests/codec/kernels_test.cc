@@ -1,0 +1,238 @@
+// Every kernel on every instruction set of this machine against its definition, to the bit.
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/kernels/kernels.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <limits>
+
+using namespace gradcodec;
+using kernels::Draws;
+using kernels::Lattice;
+
+namespace {
+
+constexpr Draws kDraws = {{0x243F6A88, 0x85A308D3}, 7, 0x00010000};
+constexpr uint64_t kCarry = uint64_t{1} << 34;  // here index / 4 passes 2^32
+constexpr uint64_t kFirsts[] = {0, 1, 2, 3, 4, 13, kCarry - 50, kCarry - 3, kCarry - 64, kCarry + 1, uint64_t{1} << 62};
+
+struct WithTarget {
+  explicit WithTarget(const std::string& name) { REQUIRE(kernels::use_target(name)); }
+  ~WithTarget() { kernels::use_target(""); }
+};
+
+std::vector<uint32_t> random_words(size_t n, uint32_t what) {
+  std::vector<uint32_t> words(n);
+  kernels::scalar::philox_words({{what, 99}, 0, 0}, 0, n, words.data());
+  return words;
+}
+
+// Any bits at all, with every special value often.
+std::vector<float> any_floats(size_t n) {
+  constexpr uint32_t kSpecial[] = {0,          0x80000000, 1,          0x807FFFFF, 0x00800000, 0x7E800000, 0xFE800000,
+                                   0x7E800001, 0xFE800001, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF};
+  const auto words = random_words(2 * n, 1);
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t which = words[n + i] % 56;
+    x[i] = std::bit_cast<float>(which < std::size(kSpecial) ? kSpecial[which] : words[i]);
+  }
+  return x;
+}
+
+// Regular values up to max_level steps: of all sizes, near and on the lattice, subnormal, and both zeros.
+std::vector<float> lattice_floats(size_t n, Lattice lattice) {
+  const auto words = random_words(2 * n, 2);
+  const auto max_level = static_cast<float>(lattice.max_level);
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    const float part = static_cast<float>(words[i] >> 8) * 0x1p-24f;
+    const float level = std::floor(part * (max_level + 1));
+    const float choices[] = {part * max_level * lattice.step,
+                             level * lattice.step,
+                             std::nextafter(level * lattice.step, 0.0f),
+                             std::nextafter(level * lattice.step, 1e38f),
+                             part * lattice.step,
+                             part * 0x1p-126f,
+                             max_level * lattice.step,
+                             0.0f};
+    const float value = std::min(choices[words[n + i] % 8], max_level * lattice.step);
+    x[i] = words[n + i] % 16 < 8 ? value : -value;
+  }
+  return x;
+}
+
+constexpr uint16_t kCanary = 0xABCD;
+
+// A buffer that notices writes past its ends, at any alignment.
+template <typename T>
+struct Guarded {
+  Guarded(size_t n, size_t offset) : all(n + offset + 32, static_cast<T>(kCanary)), len(n), start(offset + 16) {}
+  T* data() { return all.data() + start; }
+  bool intact() const {
+    for (size_t i = 0; i < all.size(); ++i) {
+      if ((i < start || i >= start + len) && all[i] != static_cast<T>(kCanary)) return false;
+    }
+    return true;
+  }
+  std::vector<T> all;
+  size_t len, start;
+};
+
+template <typename T>
+bool same_bits(const T* a, const T* b, size_t n) {
+  return n == 0 || std::memcmp(a, b, n * sizeof(T)) == 0;
+}
+
+std::vector<size_t> lengths() {
+  std::vector<size_t> all;
+  for (size_t n = 0; n <= 100; ++n) all.push_back(n);
+  for (const size_t n : {255, 1001, 4099, 65537}) all.push_back(n);
+  return all;
+}
+
+bool same_encoding(const float* x, size_t n, uint64_t first, Lattice lattice, size_t offset) {
+  std::vector<uint16_t> symbols(n);
+  std::vector<float> decoded(n);
+  kernels::scalar::dither_encode(x, n, kDraws, first, lattice, symbols.data(), decoded.data());
+  Guarded<uint16_t> got(n, offset), got_alone(n, offset);
+  Guarded<float> got_decoded(n, offset), got_later(n, offset + 1);
+  kernels::dither_encode(x, n, kDraws, first, lattice, got.data(), got_decoded.data());
+  kernels::dither_encode(x, n, kDraws, first, lattice, got_alone.data(), nullptr);
+  kernels::dither_decode(symbols.data(), n, kDraws, first, lattice, got_later.data());
+  return same_bits(got.data(), symbols.data(), n) && same_bits(got_alone.data(), symbols.data(), n) &&
+         same_bits(got_decoded.data(), decoded.data(), n) && same_bits(got_later.data(), decoded.data(), n) &&
+         got.intact() && got_alone.intact() && got_decoded.intact() && got_later.intact();
+}
+
+}  // namespace
+
+TEST_CASE("targets are chosen by name, the best by default, scalar always there") {
+  const auto targets = kernels::available_targets();
+  REQUIRE(!targets.empty());
+  CHECK(targets.back() == "scalar");
+  CHECK(kernels::current_target() == targets.front());
+  for (const auto& name : targets) {
+    const WithTarget with(name);
+    CHECK(kernels::current_target() == name);
+    CHECK_FALSE(kernels::use_target("no such target"));
+    CHECK(kernels::current_target() == name);
+  }
+  CHECK(kernels::current_target() == targets.front());
+}
+
+TEST_CASE("philox words are those of the definition on every target") {
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const size_t n : lengths()) {
+      for (const uint64_t first : kFirsts) {
+        std::vector<uint32_t> expected(n);
+        kernels::scalar::philox_words(kDraws, first, n, expected.data());
+        Guarded<uint32_t> got(n, n % 16);
+        kernels::philox_words(kDraws, first, n, got.data());
+        INFO(target << ", " << n << " words from " << first);
+        REQUIRE((same_bits(got.data(), expected.data(), n) && got.intact()));
+      }
+    }
+  }
+}
+
+TEST_CASE("max_abs and the sums are those of the definition on every target") {
+  const auto x = any_floats(70000);
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const size_t n : lengths()) {
+      const float* from = x.data() + n % 17;
+      INFO(target << ", " << n << " floats");
+      const auto max = kernels::max_abs(from, n), expected = kernels::scalar::max_abs(from, n);
+      REQUIRE(max.max_bits == expected.max_bits);
+      REQUIRE(max.irregular == expected.irregular);
+      kernels::Sums sums, squares, expected_sums, expected_squares;
+      for (int twice = 0; twice < 2; ++twice) {  // sums go on from what is there
+        kernels::add_sum(from, n, sums);
+        kernels::add_squares(from, n, -0.37, squares);
+        kernels::scalar::add_sum(from, n, expected_sums);
+        kernels::scalar::add_squares(from, n, -0.37, expected_squares);
+      }
+      REQUIRE(same_bits(sums.partial.data(), expected_sums.partial.data(), 16));
+      REQUIRE(same_bits(squares.partial.data(), expected_squares.partial.data(), 16));
+    }
+  }
+}
+
+TEST_CASE("max_abs knows which values are regular") {
+  const float irregular[] = {std::nextafter(0x1p126f, INFINITY), INFINITY, -INFINITY,
+                             std::numeric_limits<float>::quiet_NaN()};
+  CHECK(kernels::scalar::max_abs(irregular, 4).irregular == 4);
+  CHECK(kernels::scalar::max_abs(irregular, 4).max_bits == 0);
+  const float regular[] = {-0.0f, 1.0f, -0x1p126f, 0x1p-149f};
+  CHECK(kernels::scalar::max_abs(regular, 4).irregular == 0);
+  CHECK(kernels::scalar::max_abs(regular, 4).max_bits == kernels::kMaxRegularBits);
+}
+
+TEST_CASE("partial sums are interleaved by sixteen and added up in the written order") {
+  std::vector<float> x(37);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
+  kernels::Sums sums, squares;
+  kernels::scalar::add_sum(x.data(), x.size(), sums);
+  CHECK(sums.partial[0] == 1 + 17 + 33);
+  CHECK(sums.partial[4] == 5 + 21 + 37);
+  CHECK(sums.partial[15] == 16 + 32);
+  CHECK(sums.total() == 37 * 38 / 2);
+  kernels::scalar::add_squares(x.data(), x.size(), 1.0, squares);
+  CHECK(squares.total() == 36 * 37 * 73 / 6);
+  kernels::Sums order;
+  order.partial = {1, 0x1p-53, 0, 0, 0, 0, 0, 0, 0, 0x1p-53};  // 1 + (2^-53 + 2^-53), not (1 + 2^-53) + 2^-53
+  CHECK(order.total() == 1 + 0x1p-52);
+}
+
+TEST_CASE("dithered rounding is that of the definition on every target") {
+  const Lattice lattices[] = {
+      {1.0f, 1},      {0.1f, 2},        {0x1.fffffep-3f, 127}, {0.3f, 128},   {0x1.8p-7f, 1000},
+      {1e-3f, 32767}, {0x1p-126f, 127}, {0x1p-126f, 32767},    {0x1p100f, 1}, {0x1.2345p110f, 32767}};
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const Lattice lattice : lattices) {
+      const auto x = lattice_floats(70000, lattice);
+      for (const size_t n : lengths()) {
+        for (const uint64_t first : kFirsts) {
+          if (n > 100 && first > 13 && first != kCarry - 50) continue;
+          INFO(target << ", step " << lattice.step << ", M " << lattice.max_level << ", " << n << " from " << first);
+          REQUIRE(same_encoding(x.data() + (first + n) % 13, n, first, lattice, n % 7));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("magnitudes up to 2^126 and far over the last level are clamped alike on every target") {
+  const std::vector<float> x = {0x1p126f, -0x1p126f, 0x1p126f, 1.0f, -1.0f, 3.5f, -3.5f, 1e30f, -0.0f, 0x1p-149f};
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const Lattice lattice : {Lattice{0x1p-126f, 3}, {0x1p-126f, 300}, {1.0f, 0}, {1.0f, 3}, {1.0f, 300}}) {
+      INFO(target << ", step " << lattice.step << ", M " << lattice.max_level);
+      CHECK(same_encoding(x.data(), x.size(), 5, lattice, 3));
+      std::vector<uint16_t> symbols(x.size());
+      kernels::dither_encode(x.data(), x.size(), kDraws, 5, lattice, symbols.data(), nullptr);
+      CHECK(symbols[0] == 2 * lattice.max_level);
+      CHECK(symbols[1] == 0);
+      CHECK(symbols[8] == lattice.max_level);
+    }
+  }
+}
+
+TEST_CASE("a step of zero gives the middle symbol and +0") {
+  const std::vector<float> x(100, -1.0f);
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    std::vector<uint16_t> symbols(100);
+    std::vector<float> decoded(100, 5.0f), later(100, 5.0f);
+    kernels::dither_encode(x.data(), 100, kDraws, 3, {0.0f, 9}, symbols.data(), decoded.data());
+    kernels::dither_decode(symbols.data(), 100, kDraws, 3, {0.0f, 9}, later.data());
+    CHECK(symbols == std::vector<uint16_t>(100, 9));
+    const std::vector<float> zeros(100);
+    CHECK(same_bits(decoded.data(), zeros.data(), 100));
+    CHECK(same_bits(later.data(), zeros.data(), 100));
+  }
+}
