@@ -44,7 +44,8 @@ class Case(unittest.TestCase):
         for name, data in example.files.items():
             (self.path / name).write_bytes(data)
 
-    def schema_of(self, example, file):
+    @staticmethod
+    def schema_of(example, file):
         """The schema file's arguments, for a bare message."""
         schema = next((name for name in example.files if name.endswith(".schema")), None)
         return ["--schema", schema] if file.endswith(".bare") else []
@@ -53,6 +54,7 @@ class Case(unittest.TestCase):
 class Program(Case):
     def test_there_are_examples(self):
         self.assertGreaterEqual(len(EXAMPLES), 9)
+
         def check(example):
             self.assertTrue(example.files and example.tensors and example.commands)
 
