@@ -320,9 +320,9 @@ Handle make_type(const TypeSpec& spec, const Place& place) {
 void swap_words(std::span<std::byte> elements, uint64_t item_size, const std::vector<Word>& swapped) {
   if (swapped.empty()) return;
   if (swapped[0].size == item_size) {
-    if (item_size == 2) return swap_all<uint16_t>(elements, __builtin_bswap16);
-    if (item_size == 4) return swap_all<uint32_t>(elements, __builtin_bswap32);
-    if (item_size == 8) return swap_all<uint64_t>(elements, __builtin_bswap64);
+    if (item_size == 2) return swap_all<uint16_t>(elements, [](auto word) { return __builtin_bswap16(word); });
+    if (item_size == 4) return swap_all<uint32_t>(elements, [](auto word) { return __builtin_bswap32(word); });
+    if (item_size == 8) return swap_all<uint64_t>(elements, [](auto word) { return __builtin_bswap64(word); });
   }
   for (size_t at = 0; at + item_size <= elements.size(); at += item_size) {
     for (const Word& word : swapped) std::reverse(&elements[at + word.offset], &elements[at + word.offset] + word.size);
