@@ -96,12 +96,6 @@ std::string output_path(const CompressArguments& args) {
   return args.input == "-" ? "-" : args.input + ".gradz";
 }
 
-uint64_t total_bytes(const Schema& schema) {
-  uint64_t total = 0;
-  for (const SchemaTensor& tensor : schema.tensors) total += tensor.info.byte_size();
-  return total;
-}
-
 void report(const CompressArguments& args, const CompressOptions& options, const Schema& schema,
             const OutputFile& output) {
   uint64_t values = 0;

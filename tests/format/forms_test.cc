@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "codec/random.h"
 #include "codec/registry.h"
 
 using namespace gradcodec;
@@ -25,7 +26,9 @@ TEST_CASE("each form comes back, and the smallest is chosen") {
   const Coder& pack = coder_named("pack");
   const Coder& zstd = coder_named("zstd");
   std::vector<uint16_t> random(1000), mostly_zero(1000, 1);
-  for (size_t i = 0; i < random.size(); ++i) random[i] = static_cast<uint16_t>(i * 2654435761U % 1000003 % 3);
+  for (size_t i = 0; i < random.size(); ++i) {
+    random[i] = static_cast<uint16_t>(philox({1, 2}, {static_cast<uint32_t>(i), 0, 0, 0})[0] % 3);
+  }
   mostly_zero[500] = 2;
   const auto form_of = [](const Stream& stream, const Coder& coder) {
     Bytes out;
