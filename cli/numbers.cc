@@ -42,7 +42,7 @@ std::string with_commas(uint64_t n) {
   std::string text = std::to_string(n);
   for (size_t at = text.size(); at > 3;) {
     at -= 3;
-    text.insert(at, ",");
+    text.insert(at, 1, ',');
   }
   return text;
 }
