@@ -118,6 +118,9 @@ bool ContainerReader::begin() {
                       std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const uint8_t*>(prologue.data()));
     damaged(offset, ours ? "the input ends within the prologue" : "this is not a .gradz file");
   }
+  if (offset > 0 && !std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const uint8_t*>(prologue.data()))) {
+    damaged(offset, "what follows the message before is not a .gradz file");
+  }
   kind_ = parse_prologue(prologue);
   accounts_.prologue = kPrologueSize;
 
