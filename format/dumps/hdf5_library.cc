@@ -25,6 +25,8 @@ herr_t take_first(unsigned depth, const H5E_error2_t* error, void* out) {
 
 Lock::Lock() : lock_(mutex()) {
   static const bool ready = [] {
+    // Files are closed by us. Closing what is left at exit crashes the library after a disk was full.
+    H5dont_atexit();
     H5open();
     H5PLset_loading_state(0);
     return true;

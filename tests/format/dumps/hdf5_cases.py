@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 TOOL = None
-BAD_INPUT, LIMIT, UNSUPPORTED = 3, 5, 6
+BAD_INPUT, IO, LIMIT, UNSUPPORTED = 3, 4, 5, 6
 
 
 def run(*words, timeout=60):

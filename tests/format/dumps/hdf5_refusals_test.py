@@ -5,6 +5,8 @@
     hdf5_refusals_test.py DUMP_TOOL [unittest options]"""
 import os
 import random
+import resource
+import signal
 import subprocess
 import sys
 
@@ -12,7 +14,7 @@ import h5py
 import numpy as np
 
 import hdf5_cases
-from hdf5_cases import BAD_INPUT, LIMIT, UNSUPPORTED, Case, make_raw, run
+from hdf5_cases import BAD_INPUT, IO, LIMIT, UNSUPPORTED, Case, make_raw, run
 
 
 class Unsupported(Case):
@@ -178,6 +180,19 @@ class Damage(Case):
         result = run("cat", self.path, "deep/z")
         self.assertEqual(result.returncode, BAD_INPUT)
         self.assertIn(b"deep/z", result.stderr)
+
+    def test_a_full_disk(self):
+        with self.make() as f:
+            f["w"] = np.ones(1_000_000, "f4")
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+        result = subprocess.run([hdf5_cases.TOOL, "copy", self.path, self.copy], capture_output=True, timeout=60,
+                                preexec_fn=limit)
+        self.assertEqual(result.returncode, IO, result.stderr)
+        self.assertEqual(os.listdir(self.dir.name), ["in.h5"])
 
     def test_mutated_files(self):
         """A crash inside the library is known; it is counted, and nothing of ours may hang or pass an exit code on
