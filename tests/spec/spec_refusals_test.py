@@ -154,7 +154,11 @@ CASES = {
         "digest": file(message=b"\x09" + SEED, digests=bytes(4)),
         "END's size": file(end_size=14), "tail's magic": file(tail=b"GZne"),
     },
-    5: {"4,097 schemes": file(schema=schema(schemes=[(b"x%d" % i, 0) for i in range(4097)]))},
+    5: {
+        "4,097 schemes": file(schema=schema(schemes=[(b"x%d" % i, 0) for i in range(4097)])),
+        "TREE of 64 MiB and a byte": file(between=((3, b"\x01" + varint(2**26 + 1)),)),
+        "METADATA of 16 MiB and a byte": file(between=((0x81, b"\x01" + varint(2**24 + 1)),)),
+    },
     6: {
         "major": file(start=prologue(major=2)), "kind": file(start=prologue(kind=3)),
         "critical flag": file(start=prologue(flags=1)), "alignment": file(schema=schema(head=b"\x12\x01\x02")),
