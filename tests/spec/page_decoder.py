@@ -216,6 +216,9 @@ class Decoder:
                 values[i] = (F4(q) - u) * step
         bits = values.view(np.uint32)
         for index, its_bits in exceptions:
+            limit = 32767 * float(steps[index // run]) or 2.0**126
+            magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
+            require(symbols[index] == self.m and not magnitude <= min(limit, 2.0**126), "exception without need")
             bits[index] = its_bits
         return values.tobytes(), self.output(values, first)
 
@@ -329,6 +332,7 @@ def decode_message(data):
     message = Reader(body)
     flags = message.varint()
     require(flags < 16, "flags")
+    require((flags & 1) == any(text != "raw" for text, _ in schema.schemes), "seed")
     seed = message.uint(8) if flags & 1 else None
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None

@@ -101,6 +101,15 @@ class Program(Case):
 
         self.for_each_example(check)
 
+    def test_any_damaged_byte_of_a_bare_message_is_found(self):
+        example = EXAMPLES["bare-short"]
+        self.write_files(example)
+        data = example.files["short.bare"]
+        for at in range(len(data)):
+            (self.path / "x.bare").write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1:])
+            expect = 6 if 4 <= at < 14 else 3  # version, unknown flags, schema digest
+            self.run_program("decompress", "x.bare", "--schema", "short.schema", "-o", "x.npz", "-q", expect=expect)
+
     def test_any_damaged_byte_is_found(self):
         example = EXAMPLES["one"]
         (name, data), = example.files.items()

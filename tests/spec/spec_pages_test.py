@@ -45,7 +45,7 @@ def enum(path, name):
 def constant(path, name):
     """Of `name = EXPRESSION`, or of one in a list of several."""
     text = re.search(r"\b%s = ([^,;]+)[,;]" % name, code(path)).group(1)
-    return eval(re.sub(r"uint64_t\{1\}", "1", text), {})  # of our own header
+    return eval(re.sub(r"uint64_t\{(\d+)\}", r"\1", text), {})  # of our own header
 
 
 def number(text):
@@ -131,6 +131,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(constant(layout, "kMaxBody"), 2**28 - 1)
         self.assertEqual([constant(layout, "k%sChunkLog2" % which) for which in ("Min", "Max")], [12, 22])
         self.assertEqual(constant(layout, "kMaxSchemeText"), 1024)
+        self.assertEqual([constant(layout, "kMax" + which) for which in ("Tree", "Metadata")], [2**26, 2**24])
         self.assertEqual(constant("codec/tensor.h", "kMaxRank"), 32)
         self.assertEqual(constant("codec/tensor.h", "kMaxNameSize"), 65535)
         self.assertEqual(constant("format/bare.h", "kMaxShortBare"), 2**22)
@@ -140,6 +141,7 @@ class Numbers(unittest.TestCase):
         limits = dict(tables(section(CONTAINER, "Limits")))
         self.assertEqual(limits["body of a block, payload of a frame"], "2^28 - 1 bytes")
         self.assertEqual(limits["elements a chunk"], "2^22")
+        self.assertEqual(limits["content of TREE; of METADATA"], "64 MiB; 16 MiB")
         self.assertEqual(limits["rank"], "32")
         self.assertEqual(limits["name"], "65,535 bytes")
         self.assertEqual(limits["scheme text; schemes"], "1,024 bytes; 4,096")
