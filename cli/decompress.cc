@@ -66,6 +66,7 @@ uint64_t bytes_of(const std::vector<TensorInfo>& tensors) {
 DecompressOptions options_of(const DecompressArguments& args) {
   DecompressOptions options;
   options.wanted = [only = args.only](const TensorInfo& info) { return is_wanted(only, info); };
+  options.skip_unwanted = true;
   options.threads = args.common.thread_count();
   if (!args.dtype.empty()) {
     options.dtype = DType::parse(args.dtype);

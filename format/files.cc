@@ -158,6 +158,24 @@ size_t InputStream::read(std::span<std::byte> out) {
   return done;
 }
 
+bool InputStream::skip(uint64_t n) {
+  if (seekable()) {
+    if (n > left()) return false;
+    if (lseek(fd_.get(), static_cast<off_t>(n), SEEK_CUR) < 0) {
+      throw Error(Exit::io, "cannot be read: " + reason()).in_file(name_);
+    }
+    position_ += n;
+    return true;
+  }
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(n, kCopySize)));
+  while (n > 0) {
+    const size_t piece = static_cast<size_t>(std::min<uint64_t>(n, buffer.size()));
+    if (read(std::span(buffer).first(piece)) < piece) return false;
+    n -= piece;
+  }
+  return true;
+}
+
 OutputFile::OutputFile(const std::string& path, bool force, mode_t mode)
     : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
   struct stat status = {};

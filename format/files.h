@@ -13,6 +13,9 @@
 
 namespace gradcodec {
 
+// The size of what is not a regular file.
+inline constexpr uint64_t kUnknownSize = (uint64_t{1} << 63) - 1;
+
 // An open file descriptor, closed on destruction.
 class Fd {
  public:
@@ -66,9 +69,13 @@ class InputStream {
   // Reads until `out` is full or the input ends; returns the bytes read. Throws Error(io).
   size_t read(std::span<std::byte> out);
 
+  // Passes over n bytes, at no cost in a regular file. False if there are not so many. Throws Error(io).
+  bool skip(uint64_t n);
+
   uint64_t position() const { return position_; }
   const std::string& name() const { return name_; }
   mode_t mode() const { return mode_; }
+  bool seekable() const { return end_ != kUnknownSize; }
   // Bytes from here to the end, if this is a regular file; else 2^63 - 1.
   uint64_t left() const { return end_ - position_; }
 
@@ -113,8 +120,5 @@ class OutputFile {
 
 // The reader at the other end of stdout has gone: the program ends quietly.
 struct ClosedPipe {};
-
-// Total bytes of a regular file or 2^63 - 1.
-inline constexpr uint64_t kUnknownSize = (uint64_t{1} << 63) - 1;
 
 }  // namespace gradcodec

@@ -186,11 +186,17 @@ class Decompressor {
   bool make(Incoming& item) {
     if (!walk_.next(item.place)) return false;
     const SchemaTensor& entry = schema_.tensors[item.place.tensor];
-    in_tensor(entry.info, [&] { reader_.next(item.frame, item.place.text()); });
+    const bool wanted = options_.wanted(entry.info);
+    in_tensor(entry.info, [&] {
+      if (wanted || !options_.skip_unwanted) {
+        reader_.next(item.frame, item.place.text());
+      } else {
+        reader_.skip(item.frame, item.place.text());
+      }
+    });
     if (tallies_ != nullptr) count(item);
     item.params_size = 0;
     item.decoder.reset();
-    const bool wanted = options_.wanted(entry.info);
     if (item.place.has_params()) current_.reset();
     if (wanted && item.place.has_params()) in_frame(item, [&] { restore(item); });
     if (wanted && !item.place.params_only) item.decoder = current_;

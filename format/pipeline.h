@@ -55,6 +55,7 @@ std::vector<KnownScheme> parse_schemes(const Schema& schema);
 
 struct DecompressOptions {
   std::function<bool(const TensorInfo&)> wanted;  // which tensors to decode
+  bool skip_unwanted = false;                     // pass over the frames of the others, if possible, without a check
   std::optional<DType> dtype;                     // of float tensors, instead of their own
   unsigned threads = 1;
 };

@@ -192,12 +192,29 @@ void ContainerReader::take_header_block(Block block) {
 }
 
 void ContainerReader::next(FrameBytes& frame, std::string_view place) {
-  const std::string what = "frame " + std::to_string(lengths_.size()) + " (" + std::string(place) + ")";
-  read_frame(input_, base_ + k_, memory_, what, frame);
+  read_frame(input_, base_ + k_, memory_, frame_text(place), frame);
+  count_frame(frame.payload.size());
+}
+
+void ContainerReader::skip(FrameBytes& frame, std::string_view place) {
+  if (!input_.seekable()) return next(frame, place);
+  frame.offset = input_.position();
+  Bytes head;
+  read(input_, head, 4, frame_text(place));
+  const uint64_t size = ByteReader(head, place).get<uint32_t>() & kMaxBody;
+  if (!input_.skip(size + 8)) damaged(frame.offset, "the input ends within " + frame_text(place));
+  count_frame(size);
+}
+
+std::string ContainerReader::frame_text(std::string_view place) const {
+  return "frame " + std::to_string(lengths_.size()) + " (" + std::string(place) + ")";
+}
+
+void ContainerReader::count_frame(uint64_t size) {
   ++k_;
-  lengths_.push_back(static_cast<uint32_t>(frame.payload.size()));
+  lengths_.push_back(static_cast<uint32_t>(size));
   accounts_.frames += kFrameOverhead;
-  accounts_.payloads += frame.payload.size();
+  accounts_.payloads += size;
 }
 
 std::vector<uint32_t> ContainerReader::finish() {

@@ -44,6 +44,9 @@ class FrameReader {
   // The next frame, its check made. `place` names it in messages ("chunk 3 of 7"). Throws Error(bad_input),
   // Error(unsupported), Error(limit), Error(io).
   virtual void next(FrameBytes& frame, std::string_view place) = 0;
+
+  // Passes over the next frame, if nobody wants what is in it: in a regular file without reading it, else as next does.
+  virtual void skip(FrameBytes& frame, std::string_view place) { next(frame, place); }
 };
 
 // Reads begin, (message, frames in order), finish; again for the next message of a stream. Every call throws
@@ -62,6 +65,7 @@ class ContainerReader final : public FrameReader {
   const Bytes& metadata() const { return metadata_; }  // likewise
 
   void next(FrameBytes& frame, std::string_view place) override;
+  void skip(FrameBytes& frame, std::string_view place) override;
 
   // END and the tail, after all frames. Returns the digests, none if the message has none.
   std::vector<uint32_t> finish();
@@ -80,6 +84,8 @@ class ContainerReader final : public FrameReader {
   };
   Block read_block(uint64_t seed, std::string_view what, uint64_t most);
   void take_header_block(Block block);
+  std::string frame_text(std::string_view place) const;
+  void count_frame(uint64_t size);
   Bytes unwrap(const Bytes& body, std::string_view what) const;
 
   InputStream& input_;

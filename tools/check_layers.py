@@ -36,7 +36,7 @@ LIBRARIES = {
     "H5*.h": ["format/dumps/hdf5*"],
     "archive*.h": ["format/dumps/npz*.cc"],
     "hwy/*": ["codec/kernels/simd.cc"],
-    "nlohmann/*": ["format/cbor.cc", "format/metadata*", "cli/*"],
+    "nlohmann/*": ["format/cbor.*", "format/metadata*", "cli/*"],
     "CLI/*": ["cli/*"],
     "Random123/*": [],
     "catch2/*": [],

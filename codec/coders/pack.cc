@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/coders/pack.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <utility>
@@ -106,10 +107,24 @@ uint64_t join(const uint16_t* symbols, uint32_t alphabet, uint32_t digits) {
   return value;
 }
 
-uint64_t load(const std::byte* in, uint32_t size) {
+// The little-endian integer of `size` bytes at `at`: eight bytes at once where they are there.
+uint64_t load(ByteView in, uint64_t at, uint32_t size) {
   uint64_t value = 0;
-  std::memcpy(&value, in, size);
-  return value;
+  if (in.size() - at < sizeof value) {
+    std::memcpy(&value, in.data() + at, size);
+    return value;
+  }
+  std::memcpy(&value, in.data() + at, sizeof value);
+  return value & max_of_bytes(size);
+}
+
+// Writes `size` bytes at `at`, and zeros after them as far as eight bytes go: later groups overwrite those.
+void store(std::span<std::byte> out, uint64_t at, uint32_t size, uint64_t value) {
+  if (out.size() - at < sizeof value) {
+    std::memcpy(out.data() + at, &value, size);
+  } else {
+    std::memcpy(out.data() + at, &value, sizeof value);
+  }
 }
 
 // Groups of one byte; the digits are a template argument so that the inner loop unrolls.
@@ -126,9 +141,9 @@ void pack_bytes_of(std::integer_sequence<uint32_t, kDigits...>, const PackGroup&
   (void)((group.digits == kDigits + 1 && (pack_bytes<kDigits + 1>(symbols, groups, alphabet, out), true)) || ...);
 }
 
-[[noreturn]] void fail_digits(uint64_t at, uint32_t alphabet) {
-  throw Error(Exit::bad_input, "packed symbols hold a group that is no number of base " + std::to_string(alphabet) +
-                                   " (at its byte " + std::to_string(at) + ")");
+[[noreturn]] void fail_digits(uint32_t alphabet) {
+  throw Error(Exit::bad_input,
+              "packed symbols hold a group that is no number of base " + std::to_string(alphabet) + " with its digits");
 }
 
 // Groups of one byte, through a table of the digits of each byte.
@@ -137,13 +152,31 @@ void expand_bytes(const std::byte* in, uint64_t groups, const PackGroup& group, 
   std::array<std::array<uint16_t, kRow>, 256> table = {};
   const Digits digits(alphabet);
   for (uint32_t value = 0; value <= group.max_value; ++value) digits.split(value, group.digits, table[value].data());
-  for (uint64_t i = 0; i < groups; ++i) {
+  // A whole row is copied while it stays inside the output; the last eight groups give at least as many symbols.
+  uint32_t largest = 0;
+  for (uint64_t i = 0; i < groups; ++i, out += group.digits) {
     const auto value = static_cast<uint32_t>(in[i]);
-    if (value > group.max_value) fail_digits(i, alphabet);
-    const bool room = (groups - i) * group.digits >= kRow;  // a whole row stays inside the output
-    std::memcpy(out, table[value].data(), sizeof(uint16_t) * (room ? kRow : group.digits));
-    out += group.digits;
+    largest = std::max(largest, value);
+    if (i + kRow <= groups) {
+      std::memcpy(out, table[value].data(), sizeof table[value]);
+    } else {
+      std::copy_n(table[value].data(), group.digits, out);
+    }
   }
+  if (largest > group.max_value) fail_digits(alphabet);
+}
+
+// Groups of one digit: the symbols themselves, in one or two bytes.
+template <typename T>
+void expand_plain(const std::byte* in, uint64_t count, uint32_t alphabet, uint16_t* out) {
+  uint16_t largest = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    T symbol;
+    std::memcpy(&symbol, in + i * sizeof symbol, sizeof symbol);
+    out[i] = symbol;
+    largest = std::max(largest, out[i]);
+  }
+  if (largest >= alphabet) fail_digits(alphabet);
 }
 
 void check_alphabet(uint32_t alphabet, uint64_t count) {
@@ -154,11 +187,13 @@ void check_alphabet(uint32_t alphabet, uint64_t count) {
 void expand_symbols(ByteView in, uint64_t count, uint32_t alphabet, uint16_t* out) {
   constexpr uint64_t kTableWorth = 512;  // fewer groups than this are not worth a table
   const Plan plan = make_plan(alphabet, count);
+  if (plan.group.digits == 1 && plan.group.size == 1) return expand_plain<uint8_t>(in.data(), count, alphabet, out);
+  if (plan.group.digits == 1 && plan.group.size == 2) return expand_plain<uint16_t>(in.data(), count, alphabet, out);
   const Digits digits(alphabet);
   uint64_t at = 0;
   const auto take = [&](const PackGroup& group) {
-    const uint64_t value = load(in.data() + at, group.size);
-    if (value > group.max_value) fail_digits(at, alphabet);
+    const uint64_t value = load(in, at, group.size);
+    if (value > group.max_value) fail_digits(alphabet);
     digits.split(value, group.digits, out);
     at += group.size;
     out += group.digits;
@@ -173,6 +208,25 @@ void expand_symbols(ByteView in, uint64_t count, uint32_t alphabet, uint16_t* ou
   if (plan.last.digits > 0) take(plan.last);
 }
 
+void shrink_symbols(const std::vector<uint16_t>& symbols, uint32_t alphabet, std::span<std::byte> out) {
+  const Plan plan = make_plan(alphabet, symbols.size());
+  const uint16_t* from = symbols.data();
+  uint64_t at = 0;
+  const auto give = [&](const PackGroup& group) {
+    store(out, at, group.size, join(from, alphabet, group.digits));
+    at += group.size;
+    from += group.digits;
+  };
+  if (plan.group.size == 1) {
+    pack_bytes_of(std::make_integer_sequence<uint32_t, 8>(), plan.group, from, plan.full, alphabet, out.data());
+    at = plan.full;
+    from += plan.full * plan.group.digits;
+  } else {
+    for (uint64_t i = 0; i < plan.full; ++i) give(plan.group);
+  }
+  if (plan.last.digits > 0) give(plan.last);
+}
+
 class PackCoder : public Coder {
  public:
   std::string_view name() const override { return "pack"; }
@@ -183,25 +237,9 @@ class PackCoder : public Coder {
     if (in.alphabet == 0) return put_bytes(out, in.bytes);
     if (in.alphabet == 1) return;
     check_alphabet(in.alphabet, in.count());
-    const Plan plan = make_plan(in.alphabet, in.count());
     const size_t start = out.size();
-    out.resize(start + static_cast<size_t>(plan.size()));
-    std::byte* to = out.data() + start;
-    const uint16_t* from = in.symbols.data();
-    const auto give = [&](const PackGroup& group) {
-      const uint64_t value = join(from, in.alphabet, group.digits);
-      std::memcpy(to, &value, group.size);
-      to += group.size;
-      from += group.digits;
-    };
-    if (plan.group.size == 1) {
-      pack_bytes_of(std::make_integer_sequence<uint32_t, 8>(), plan.group, from, plan.full, in.alphabet, to);
-      to += plan.full;
-      from += plan.full * plan.group.digits;
-    } else {
-      for (uint64_t i = 0; i < plan.full; ++i) give(plan.group);
-    }
-    if (plan.last.digits > 0) give(plan.last);
+    out.resize(start + static_cast<size_t>(*fixed_size(in.alphabet, in.count())));
+    shrink_symbols(in.symbols, in.alphabet, std::span(out).subspan(start));
   }
 
   void expand(ByteView in, uint64_t count, Stream& out) const override {

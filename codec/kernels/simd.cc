@@ -59,11 +59,19 @@ constexpr size_t kBlock = 2 * kLanes;  // words that one evaluation of Philox gi
 // that they may hold anything, and words that are neighbours in the output end in one lane.
 class Philox {
  public:
-  HWY_INLINE explicit Philox(PlainDraws draws) : draws_(draws) {
+  // `high` is counter word 1, the same for all. What follows from it and the constants is the same in every block: the
+  // first round's p1 and the second's p0.
+  HWY_INLINE Philox(PlainDraws draws, uint32_t high) {
     for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
       key0_[round] = draws.key0 + round * kPhiloxBump0;
       key1_[round] = draws.key1 + round * kPhiloxBump1;
     }
+    const uint64_t p1 = uint64_t{kPhiloxMultiplier1} * draws.ordinal;
+    const uint64_t p0 = uint64_t{kPhiloxMultiplier0} * (static_cast<uint32_t>(p1 >> 32) ^ high ^ key0_[0]);
+    first_c2_ = draws.tag ^ key1_[0];
+    second_c0_ = static_cast<uint32_t>(p1) ^ key0_[1];
+    second_c2_ = static_cast<uint32_t>(p0 >> 32) ^ key1_[1];
+    second_c3_ = static_cast<uint32_t>(p0);
     // Lane 2 i counts i and lane 2 i + 1 counts i + half the lanes, so that interleaving the even and the odd lanes of
     // word pairs, which is what each 128-bit block can do alone, gives all words in order.
     HWY_ALIGN uint64_t offsets[kLanes / 2];
@@ -73,56 +81,64 @@ class Philox {
 
   // Words first .. first + kBlock - 1 of the stream, in order. `first` is a multiple of 4.
   HWY_INLINE void block(uint64_t first, Words& low, Words& high) const {
-    const Quads counters = hn::Add(hn::Set(kQuads, first / 4), offsets_);
-    Quads c0 = counters, c1 = hn::ShiftRight<32>(counters);
-    Quads c2 = hn::Set(kQuads, draws_.ordinal), c3 = hn::Set(kQuads, draws_.tag);
-    for (int round = 0; round < kPhiloxRounds - 1; ++round) {
-      const Quads p0 = multiply(c0, kPhiloxMultiplier0), p1 = multiply(c2, kPhiloxMultiplier1);
-      c0 = hn::Xor3(swap_halves(p1), c1, hn::Set(kQuads, key0_[round]));
-      c2 = hn::Xor3(swap_halves(p0), c3, hn::Set(kQuads, key1_[round]));
-      c1 = p1;
-      c3 = p0;
-    }
-    const Quads p0 = multiply(c0, kPhiloxMultiplier0), p1 = multiply(c2, kPhiloxMultiplier1);
-    const Quads lower = hn::Set(kQuads, 0xFFFFFFFF);
-    const Quads key0 = hn::Set(kQuads, key0_[kPhiloxRounds - 1]), key1 = hn::Set(kQuads, key1_[kPhiloxRounds - 1]);
-    const Quads pair01 = hn::Xor3(swap_halves(p1), hn::And(c1, lower), key0);
-    const Quads pair23 = hn::Xor3(swap_halves(p0), hn::And(c3, lower), key1);
-    low = hn::BitCast(kWords, hn::InterleaveLower(kQuads, pair01, pair23));
-    high = hn::BitCast(kWords, hn::InterleaveUpper(kQuads, pair01, pair23));
+    const Quads p0 = multiply(hn::Add(hn::Set(kQuads, first / 4), offsets_), kPhiloxMultiplier0);
+    const Quads p1 = multiply(hn::Xor(swap_halves(p0), hn::Set(kQuads, first_c2_)), kPhiloxMultiplier1);
+    State state = {hn::Xor(swap_halves(p1), hn::Set(kQuads, second_c0_)), p1, hn::Xor(p0, hn::Set(kQuads, second_c2_)),
+                   hn::Set(kQuads, second_c3_)};
+    rounds<2>(state);
+    low = hn::BitCast(kWords, hn::InterleaveLower(kQuads, state.c0, state.c2));
+    high = hn::BitCast(kWords, hn::InterleaveUpper(kQuads, state.c0, state.c2));
   }
 
  private:
+  struct State {
+    Quads c0, c1, c2, c3;
+  };
+
+  // Rounds kRound to the last, unrolled. After the last, c0 holds words 0 and 1 and c2 holds words 2 and 3.
+  template <int kRound>
+  HWY_INLINE void rounds(State& state) const {
+    const Quads p0 = multiply(state.c0, kPhiloxMultiplier0), p1 = multiply(state.c2, kPhiloxMultiplier1);
+    if constexpr (kRound == kPhiloxRounds - 1) {
+      state.c1 = hn::And(state.c1, hn::Set(kQuads, 0xFFFFFFFF));
+      state.c3 = hn::And(state.c3, hn::Set(kQuads, 0xFFFFFFFF));
+    }
+    state = {hn::Xor3(swap_halves(p1), state.c1, hn::Set(kQuads, key0_[kRound])), p1,
+             hn::Xor3(swap_halves(p0), state.c3, hn::Set(kQuads, key1_[kRound])), p0};
+    if constexpr (kRound < kPhiloxRounds - 1) rounds<kRound + 1>(state);
+  }
+
   static HWY_INLINE Quads multiply(Quads a, uint32_t b) {
     return hn::MulEven(hn::BitCast(kWords, a), hn::BitCast(kWords, hn::Set(kQuads, b)));
   }
   static HWY_INLINE Quads swap_halves(Quads a) { return hn::BitCast(kQuads, hn::Shuffle2301(hn::BitCast(kWords, a))); }
 
-  PlainDraws draws_;
-  uint64_t key0_[kPhiloxRounds], key1_[kPhiloxRounds];
+  uint32_t key0_[kPhiloxRounds], key1_[kPhiloxRounds];
+  uint32_t first_c2_, second_c0_, second_c2_, second_c3_;
   Quads offsets_;
 };
 
 // Gives `body` the elements of a stretch block by block: whole(at, low, high) for blocks that lie inside it, and
-// part(at, lead, len, low, high) at the ends, where elements at .. at + len - 1 take words lead .. of the block.
+// part(at, lead, len, low, high) at the ends, where elements at .. at + len - 1 take words lead .. of the block. Starts
+// anew where counter word 1 changes, every 2^34 words.
 template <typename Body>
 HWY_INLINE void for_blocks(PlainDraws draws, uint64_t first, size_t n, const Body& body) {
-  const Philox philox(draws);
+  constexpr uint64_t kRun = uint64_t{1} << 34;
   Words low, high;
-  size_t at = 0;
-  if (first % 4 != 0 && n > 0) {
-    const size_t lead = first % 4, len = HWY_MIN(n, kBlock - lead);
-    philox.block(first - lead, low, high);
-    body.part(at, lead, len, low, high);
-    at = len;
-  }
-  for (; n - at >= kBlock; at += kBlock) {
-    philox.block(first + at, low, high);
-    body.whole(at, low, high);
-  }
-  if (at < n) {
-    philox.block(first + at, low, high);
-    body.part(at, 0, n - at, low, high);
+  for (size_t at = 0; at < n;) {
+    const Philox philox(draws, static_cast<uint32_t>((first + at) / kRun));
+    const uint64_t room = kRun - (first + at) % kRun;
+    const size_t end = n - at < room ? n : at + static_cast<size_t>(room);
+    while (at < end) {
+      const size_t lead = (first + at) % 4, len = HWY_MIN(end - at, kBlock - lead);
+      philox.block(first + at - lead, low, high);
+      if (HWY_LIKELY(len == kBlock)) {
+        body.whole(at, low, high);
+      } else {
+        body.part(at, lead, len, low, high);
+      }
+      at += len;
+    }
   }
 }
 

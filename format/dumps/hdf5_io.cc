@@ -65,7 +65,7 @@ std::vector<Slab> slabs_of(const std::vector<uint64_t>& shape, Range range) {
     size_t axis = 0;
     while (axis < rank && (range.first % strides[axis] != 0 || range.count < strides[axis])) ++axis;
     if (axis < rank) {
-      slab.count[axis] = std::min(range.count / strides[axis], shape[axis] - slab.start[axis]);
+      slab.count[axis] = std::min<uint64_t>(range.count / strides[axis], shape[axis] - slab.start[axis]);
       for (size_t d = axis + 1; d < rank; ++d) slab.count[d] = shape[d];
       slab.size = slab.count[axis] * strides[axis];
     }
@@ -146,10 +146,9 @@ std::optional<std::vector<uint64_t>> shape_of(hid_t space, const Place& place) {
 }
 
 Values read_attribute(hid_t attribute, Budget& budget, const Place& place) {
-  const FileType type =
-      read_type(own(H5Aget_type(attribute), H5Tclose, "look at an attribute of", place), place);
+  const FileType type = read_type(own(H5Aget_type(attribute), H5Tclose, "look at an attribute of", place), place);
   const Handle space = own(H5Aget_space(attribute), H5Sclose, "look at an attribute of", place);
-  Values out{.type = type.spec, .shape = shape_of(space.get(), place), .bytes = {}, .texts = {}};
+  Values out{.type = type.spec, .shape = shape_of(space.get(), place)};
   if (!out.shape) return out;
   const bool variable = type.spec.kind == TypeSpec::Kind::variable_text;
   check_tensor_info({"value", variable ? DType{DType::u8, ""} : type.spec.dtype(), *out.shape});
@@ -171,7 +170,7 @@ Values read_attribute(hid_t attribute, Budget& budget, const Place& place) {
 
 Values read_values(Handle dataset, const FileType& type, std::optional<std::vector<uint64_t>> shape, Budget& budget,
                    const Place& place) {
-  Values out{.type = type.spec, .shape = std::move(shape), .bytes = {}, .texts = {}};
+  Values out{.type = type.spec, .shape = std::move(shape)};
   if (!out.shape) return out;
   check_tensor_info({"value", {DType::u8, ""}, *out.shape});
   const uint64_t count = out.size();

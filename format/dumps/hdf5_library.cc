@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/dumps/hdf5_library.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace gradcodec::hdf5 {
 namespace {
+
+// The library passes the operating system's failures on as text.
+constexpr const char* kSystemFailures[] = {"Input/output error", "No space left", "File too large", "quota exceeded"};
 
 std::recursive_mutex& mutex() {
   static std::recursive_mutex instance;
@@ -54,7 +59,8 @@ std::string innermost_reason() {
 void throw_failure(const char* action, const Place& place) {
   const std::string reason = innermost_reason();
   const std::string object = place.object.empty() ? "the file" : "'" + escaped(place.object) + "'";
-  const bool io = reason.find("Input/output error") != std::string::npos;
+  const bool io = std::any_of(std::begin(kSystemFailures), std::end(kSystemFailures),
+                              [&](const char* text) { return reason.find(text) != std::string::npos; });
   throw Error(io ? Exit::io : place.code, std::string("the HDF5 library cannot ") + action + " " + object + ": " +
                                               (reason.empty() ? "it gives no reason" : escaped(reason)));
 }

@@ -44,8 +44,8 @@ class Handle {
 
 // For messages: what the library is working on, and what kind of failure it is if it fails.
 struct Place {
-  std::string_view object;              // a path; "" is the root or the file as a whole
-  Exit code = Exit::bad_input;          // what it means if the library fails
+  std::string_view object;      // a path; "" is the root or the file as a whole
+  Exit code = Exit::bad_input;  // what it means if the library fails
 };
 
 // "the HDF5 library cannot ACTION 'OBJECT': REASON", where the reason is the innermost on the library's stack.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "format/dumps/hdf5.h"
@@ -46,7 +46,10 @@ Handle open_file(const RandomFile& file) {
   const std::string path = (linux ? "/proc/self/fd/" : "/dev/fd/") + std::to_string(file.fd());
   const Place place{""};
   const Handle access_list = own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "open", place);
-  must(H5Pset_fapl_sec2(access_list.get()), "open", place);
+  // The usual driver asks for the real path of the file, which an unlinked one does not have.
+  struct stat status {};
+  const bool unlinked = fstat(file.fd(), &status) == 0 && status.st_nlink == 0;
+  must(unlinked ? H5Pset_fapl_stdio(access_list.get()) : H5Pset_fapl_sec2(access_list.get()), "open", place);
 #if H5_VERSION_GE(1, 10, 7)
   must(H5Pset_file_locking(access_list.get(), false, true), "open", place);
 #endif

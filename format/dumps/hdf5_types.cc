@@ -2,6 +2,7 @@
 #include "format/dumps/hdf5_types.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "codec/utf8.h"
@@ -88,7 +89,7 @@ TypeSpec read_enum(hid_t type, const Place& place) {
 }
 
 TypeSpec read_text(hid_t type) {
-  TypeSpec spec{.kind = TypeSpec::Kind::text, .plain = {}};
+  TypeSpec spec{.kind = TypeSpec::Kind::text};
   if (H5Tis_variable_str(type) > 0) {
     spec.kind = TypeSpec::Kind::variable_text;
   } else {
@@ -113,7 +114,8 @@ TypeSpec read_spec(hid_t type, const Place& place, bool in_compound, uint64_t of
 std::optional<DType> complex_dtype(const TypeSpec& spec) {
   if (spec.members.size() != 2 || spec.members[0].name != "r" || spec.members[1].name != "i") return std::nullopt;
   const TypeSpec& part = spec.members[0].type;
-  const bool floats = part.kind == TypeSpec::Kind::plain && (part.plain.code == DType::f4 || part.plain.code == DType::f8);
+  const bool floats =
+      part.kind == TypeSpec::Kind::plain && (part.plain.code == DType::f4 || part.plain.code == DType::f8);
   if (!floats || spec.members[1].type != part) return std::nullopt;
   const uint64_t size = part.plain.item_size();
   if (spec.size != 2 * size || spec.members[0].offset != 0 || spec.members[1].offset != size) return std::nullopt;
@@ -121,14 +123,14 @@ std::optional<DType> complex_dtype(const TypeSpec& spec) {
 }
 
 TypeSpec read_compound(hid_t type, const Place& place, bool in_compound, uint64_t offset, std::vector<Word>& swapped) {
-  TypeSpec spec{.kind = TypeSpec::Kind::compound, .plain = {}, .size = H5Tget_size(type)};
+  TypeSpec spec{.kind = TypeSpec::Kind::compound, .size = H5Tget_size(type)};
   const int count = must(H5Tget_nmembers(type), "look at the type of", place);
   for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
     const Handle member = own(H5Tget_member_type(type, i), H5Tclose, "look at the type of", place);
     const uint64_t at = H5Tget_member_offset(type, i);
     // The member type of a committed or big-endian compound is looked at like any other.
-    spec.members.push_back({take_text(H5Tget_member_name(type, i)), at,
-                            read_spec(member.get(), place, true, offset + at, swapped)});
+    spec.members.push_back(
+        {take_text(H5Tget_member_name(type, i)), at, read_spec(member.get(), place, true, offset + at, swapped)});
   }
   if (const auto dtype = complex_dtype(spec)) return TypeSpec::of(*dtype);
   if (in_compound) refuse("compounds with compounds in them");
@@ -258,6 +260,16 @@ Handle make_plain(const DType& dtype, const Place& place) {
   throw Error(Exit::bug, "no HDF5 type for '" + escaped(dtype.name()) + "'");
 }
 
+template <typename T, typename Swap>
+void swap_all(std::span<std::byte> elements, Swap swap) {
+  for (size_t at = 0; at + sizeof(T) <= elements.size(); at += sizeof(T)) {
+    T word;
+    std::memcpy(&word, &elements[at], sizeof(T));
+    word = swap(word);
+    std::memcpy(&elements[at], &word, sizeof(T));
+  }
+}
+
 }  // namespace
 
 FileType read_type(Handle type, const Place& place) {
@@ -307,6 +319,11 @@ Handle make_type(const TypeSpec& spec, const Place& place) {
 
 void swap_words(std::span<std::byte> elements, uint64_t item_size, const std::vector<Word>& swapped) {
   if (swapped.empty()) return;
+  if (swapped[0].size == item_size) {
+    if (item_size == 2) return swap_all<uint16_t>(elements, [](auto word) { return __builtin_bswap16(word); });
+    if (item_size == 4) return swap_all<uint32_t>(elements, [](auto word) { return __builtin_bswap32(word); });
+    if (item_size == 8) return swap_all<uint64_t>(elements, [](auto word) { return __builtin_bswap64(word); });
+  }
   for (size_t at = 0; at + item_size <= elements.size(); at += item_size) {
     for (const Word& word : swapped) std::reverse(&elements[at + word.offset], &elements[at + word.offset] + word.size);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "format/dumps/tree.h"
 
 namespace gradcodec::hdf5 {
+
+Order order_of(unsigned creation_order_flags);
 
 struct Found {
   TensorInfo info;

@@ -118,8 +118,7 @@ class MemberReader {
     if (held) return;
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     if (archive_ == nullptr) throw std::bad_alloc();
-    throw Error(Exit::bad_input,
-                "damaged: " + reason_of(archive_.get()) + " (expected CRC and length are those of the zip directory)");
+    throw Error(Exit::bad_input, "damaged: " + reason_of(archive_.get()) + "; fetch or write the archive again");
   }
 
   const RandomFile& file_;
@@ -280,10 +279,8 @@ class NpzSink : public Sink {
     require(archive_write_open(a, this, nullptr, take_bytes, nullptr) == ARCHIVE_OK);
   }
 
-  // Not finished: libarchive must not close the archive as if it were whole.
-  ~NpzSink() override {
-    if (!finished_) archive_write_fail(archive_.get());
-  }
+  // Not finished: what libarchive writes when it is freed, as if the archive were whole, goes nowhere.
+  ~NpzSink() override { discards_ = true; }
 
   void begin(const TensorInfo& info) override {
     order_.begin(info);
@@ -313,7 +310,6 @@ class NpzSink : public Sink {
   void finish() override {
     order_.finish();
     require(archive_write_close(archive_.get()) == ARCHIVE_OK);
-    finished_ = true;
     output_.commit();
   }
 
@@ -331,17 +327,15 @@ class NpzSink : public Sink {
     return static_cast<NpzSink*>(self)->take({static_cast<const std::byte*>(bytes), size});
   }
 
-  // Exceptions (a full disk, a closed pipe) must not pass through libarchive: they wait in failure_. After one nothing
-  // is written any more.
+  // Exceptions (a full disk, a closed pipe) must not pass through libarchive: they wait in failure_, for require()
+  // right after the call. libarchive is told that all is well, since it leaks its buffer if writing fails.
   la_ssize_t take(ByteView bytes) noexcept {
-    if (failure_) return -1;
     try {
-      output_.write(bytes);
-      return static_cast<la_ssize_t>(bytes.size());
+      if (!failure_ && !discards_) output_.write(bytes);
     } catch (...) {
       failure_ = std::current_exception();
-      return -1;
     }
+    return static_cast<la_ssize_t>(bytes.size());
   }
 
   void require(bool held) {
@@ -353,7 +347,7 @@ class NpzSink : public Sink {
 
   OutputFile& output_;
   SinkOrder order_;
-  bool finished_ = false;
+  bool discards_ = false;
   std::exception_ptr failure_;
   std::unique_ptr<archive, FreeWriter> archive_{archive_write_new()};
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codec/error.h"
+#include "format/dumps/hdf5.h"
 #include "format/dumps/npy.h"
 #include "format/dumps/npz.h"
 
@@ -52,7 +53,7 @@ std::unique_ptr<Source> open_source(std::shared_ptr<RandomFile> file, const Sour
     const std::optional<DumpKind> kind = kind_of(*file);
     if (kind == DumpKind::npy) return open_npy(std::move(file), options);
     if (kind == DumpKind::npz) return open_npz(std::move(file), options, dropped);
-    // HDF5: if (kind == DumpKind::hdf5) return open_hdf5(std::move(file), options, dropped);
+    if (kind == DumpKind::hdf5) return open_hdf5(std::move(file), options, dropped);
     if (file->size() == 0) throw Error(Exit::bad_input, "is empty; a dump (.npy, .npz or HDF5) was expected");
     throw Error(Exit::bad_input, "is no dump: it begins as neither .npy nor .npz (zip) nor HDF5 files do");
   } catch (Error& error) {
@@ -68,7 +69,7 @@ std::optional<DumpKind> dump_kind_of(std::string_view path) {
 }
 
 std::unique_ptr<Sink> make_sink(DumpKind kind, OutputFile& output, const std::vector<TensorInfo>& tensors,
-                                [[maybe_unused]] ByteView tree) {
+                                ByteView tree) {
   try {
     switch (kind) {
       case DumpKind::npy:
@@ -76,7 +77,7 @@ std::unique_ptr<Sink> make_sink(DumpKind kind, OutputFile& output, const std::ve
       case DumpKind::npz:
         return make_npz_sink(output, tensors);
       case DumpKind::hdf5:
-        break;  // HDF5: return make_hdf5_sink(output, tensors, tree);
+        return make_hdf5_sink(output, tensors, tree);
     }
   } catch (Error& error) {
     throw error.in_file(output.name());

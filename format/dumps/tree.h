@@ -39,13 +39,13 @@ struct TypeSpec {
   enum class Padding { null_terminated, null_padded, space_padded };
 
   Kind kind = Kind::plain;
-  DType plain;       // plain: any but `other` (bool: h5py's enum; c8, c16: h5py's compound); enumeration: its integer
+  DType plain = {};   // plain: any but `other` (bool: h5py's enum; c8, c16: h5py's compound); enumeration: its integer
   uint64_t size = 0;  // text, opaque, compound: bytes an element
-  Padding padding = Padding::null_padded;  // text, variable_text
-  bool utf8 = false;                       // text, variable_text: the character set; else ASCII
-  std::string tag;                         // opaque
-  std::vector<EnumMember> values;          // enumeration, in the file's order
-  std::vector<CompoundMember> members;     // compound, in the file's order; neither variable_text nor compound
+  Padding padding = Padding::null_padded;    // text, variable_text
+  bool utf8 = false;                         // text, variable_text: the character set; else ASCII
+  std::string tag = {};                      // opaque
+  std::vector<EnumMember> values = {};       // enumeration, in the file's order
+  std::vector<CompoundMember> members = {};  // compound, in the file's order; neither variable_text nor compound
 
   // What a tensor of this type is called. variable_text has none: Error(bug).
   DType dtype() const;
@@ -67,9 +67,9 @@ inline bool TypeSpec::operator==(const TypeSpec&) const = default;
 // A small array kept whole: of an attribute, or of a dataset that is no tensor.
 struct Values {
   TypeSpec type;
-  std::optional<std::vector<uint64_t>> shape;  // nothing: the null dataspace, which has no elements
-  Bytes bytes;                                 // elements, C order, little-endian; not for variable_text
-  std::vector<std::string> texts;              // elements of variable_text
+  std::optional<std::vector<uint64_t>> shape = {};  // nothing: the null dataspace, which has no elements
+  Bytes bytes = {};                                 // elements, C order, little-endian; not for variable_text
+  std::vector<std::string> texts = {};              // elements of variable_text
 
   uint64_t size() const;  // elements
   bool operator==(const Values&) const = default;
@@ -93,8 +93,8 @@ struct FillValue {
 inline constexpr uint64_t kUnlimited = ~uint64_t{0};
 
 struct DatasetRecord {
-  std::optional<TypeSpec> type;  // of a tensor, where it is not TypeSpec::of its dtype
-  std::optional<std::string> path;  // of a tensor, where it is not its name
+  std::optional<TypeSpec> type;                    // of a tensor, where it is not TypeSpec::of its dtype
+  std::optional<std::string> path;                 // of a tensor, where it is not its name
   std::optional<std::vector<uint64_t>> max_shape;  // where it is not the shape; kUnlimited
   std::optional<FillValue> fill;
   Order attribute_order = Order::none;
@@ -112,10 +112,10 @@ struct Link {
     dataset,  // a dataset that is no tensor: `values` and `record`
   };
   Kind kind = Kind::child;
-  std::string name;    // one component of a path
-  std::string target;  // soft, hard. Paths of hard links have no slash at either end; "" is the root
-  Values values;       // dataset
-  DatasetRecord record;
+  std::string name;         // one component of a path
+  std::string target = {};  // soft, hard. Paths of hard links have no slash at either end; "" is the root
+  Values values = {};       // dataset
+  DatasetRecord record = {};
   bool operator==(const Link&) const = default;
 };
 
@@ -138,7 +138,8 @@ struct Tree {
 // Throws Error(limit) if the record would pass kMaxTreeSize.
 Bytes write_tree(const Tree& tree);
 
-// Throws Error(bad_input) unless the bytes are a tree record that write_tree could have made. Empty bytes are no record.
+// Throws Error(bad_input) unless the bytes are a tree record that write_tree could have made. Empty bytes are no
+// record.
 Tree parse_tree(ByteView bytes);
 
 // Can `path` be written in an HDF5 file as it is: no slash at the ends, no empty and no "." component, no NUL, at most

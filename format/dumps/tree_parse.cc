@@ -71,13 +71,17 @@ class Fields {
   size_t taken_ = 0;
 };
 
-DType plain_dtype(const Cbor& value) {
-  DType dtype;
+DType any_dtype(const Cbor& value) {
+  const std::string& text = text_of(value, "type");
   try {
-    dtype = DType::parse(text_of(value, "type"));
-  } catch (const Error& error) {
-    fail("has a type that is not known: " + error.text());
+    return DType::parse(text);
+  } catch (const Error&) {
+    fail("has a type '" + escaped(text) + "', which is not known");
   }
+}
+
+DType plain_dtype(const Cbor& value) {
+  DType dtype = any_dtype(value);
   if (dtype.code == DType::other) fail("has a plain type '" + escaped(dtype.name()) + "'");
   return dtype;
 }
@@ -166,7 +170,8 @@ TypeSpec parse_type(const Cbor& value, bool in_compound) {
     type = parse_compound(fields.need("compound"), fields.need("members"));
   }
   if (in_compound && type.kind == Kind::variable_text) fail("has variable-length text in a compound");
-  if (type.size == 0 && type.kind != Kind::enumeration && type.kind != Kind::variable_text) fail("has a type of no bytes");
+  if (type.size == 0 && type.kind != Kind::enumeration && type.kind != Kind::variable_text)
+    fail("has a type of no bytes");
   fields.expect_end();
   return type;
 }
@@ -189,7 +194,7 @@ std::string parse_variable_text(const Cbor& value) {
 
 Values parse_values(const Cbor& value) {
   list_of(value, "value", 2, 3);
-  Values out{.type = parse_type(value[0]), .shape = std::nullopt, .bytes = {}, .texts = {}};
+  Values out{.type = parse_type(value[0])};
   const bool null = value[1].is_null();
   if (value.size() != (null ? 2 : 3)) fail("has a value of the wrong length");
   if (null) return out;
@@ -247,7 +252,7 @@ DatasetRecord parse_dataset(const Cbor& value, bool tensor) {
   if (const Cbor* max = fields.take("max")) out.max_shape = parse_shape(*max, true);
   if (const Cbor* fill = fields.take("fill")) {
     list_of(*fill, "fill value", 2, 2);
-    out.fill = {DType::parse(text_of((*fill)[0], "type")), bytes_of((*fill)[1], "fill value")};
+    out.fill = {any_dtype((*fill)[0]), bytes_of((*fill)[1], "fill value")};
     if (out.fill->bytes.size() != out.fill->dtype.item_size()) fail("has a fill value of the wrong size");
   }
   out.attribute_order = parse_order(fields, "attr_order");
@@ -274,8 +279,8 @@ Link parse_link(const Cbor& value) {
       list_of(value, "link", 3, 3);
       link.kind = kind == "soft" ? Link::Kind::soft : Link::Kind::hard;
       link.target = text_of(value[2], "target");
-      const bool good = link.kind == Link::Kind::soft ? !link.target.empty()
-                                                      : link.target.empty() || is_plain_path(link.target);
+      const bool good =
+          link.kind == Link::Kind::soft ? !link.target.empty() : link.target.empty() || is_plain_path(link.target);
       if (!good) fail("has a link to '" + escaped(link.target) + "'");
     }
   }

@@ -54,41 +54,47 @@ TEST_CASE("encodings of RFC 8949, appendix A") {
   CHECK(write_cbor(Cbor(0.00006103515625)) == from_hex("f90400"));
   CHECK(write_cbor(Cbor(std::nan(""))) == from_hex("f97e00"));
   CHECK(write_cbor(Cbor(-HUGE_VAL)) == from_hex("f9fc00"));
-  CHECK(write_cbor(Cbor({{"aa", 1}, {"b", 2}})) == from_hex("a26162026261" "6101"));
+  CHECK(write_cbor(Cbor({{"aa", 1}, {"b", 2}})) == from_hex("a26162026261"
+                                                            "6101"));
 }
 
 TEST_CASE("whatever has a second encoding is refused") {
   const char* bad[] = {
-      "",                            // nothing
-      "1817",                        // 23 in two bytes
-      "1900ff",                      // 255 in three
-      "1a0000ffff",                  // 65535 in five
-      "1b00000000ffffffff",          // 2^32 - 1 in nine
-      "580161",                      // length 1 in two bytes
-      "5f4161ff",                    // indefinite byte string
-      "7f6161ff",                    // indefinite text
-      "9f01ff",                      // indefinite array
-      "bf616101ff",                  // indefinite map
-      "1c",         "1f",            // reserved
-      "3bffffffffffffffff",          // below -2^63
-      "c001",                        // a tag
-      "d9d9f7f6",                    // self-described CBOR
-      "f7",         "f0",    "f820", // undefined, unassigned
-      "a20101",                      // integer key
-      "a2616201616101",              // unsorted
-      "a2626161016162" "02",         // longer key first
-      "a2616101616102",              // repeated
-      "62c0af",                      // overlong UTF-8
-      "63eda080",                    // a surrogate
-      "fa3f800000",                  // 1.0 in four bytes
-      "fb3ff0000000000000",          // 1.0 in eight
-      "fa7fc00000",                  // NaN in four
-      "f97e01",     "f9fe00",        // other NaNs
-      "0000",                        // two items
-      "6261",                        // text ends too early
-      "5bffffffffffffffff00",        // 2^64 - 1 bytes claimed
-      "9bffffffffffffffff00",        // 2^64 - 1 elements claimed
-      "bbffffffffffffffff616100",    // 2^64 - 1 entries claimed
+      "",                    // nothing
+      "1817",                // 23 in two bytes
+      "1900ff",              // 255 in three
+      "1a0000ffff",          // 65535 in five
+      "1b00000000ffffffff",  // 2^32 - 1 in nine
+      "580161",              // length 1 in two bytes
+      "5f4161ff",            // indefinite byte string
+      "7f6161ff",            // indefinite text
+      "9f01ff",              // indefinite array
+      "bf616101ff",          // indefinite map
+      "1c",
+      "1f",                  // reserved
+      "3bffffffffffffffff",  // below -2^63
+      "c001",                // a tag
+      "d9d9f7f6",            // self-described CBOR
+      "f7",
+      "f0",
+      "f820",            // undefined, unassigned
+      "a20101",          // integer key
+      "a2616201616101",  // unsorted
+      "a2626161016162"
+      "02",                  // longer key first
+      "a2616101616102",      // repeated
+      "62c0af",              // overlong UTF-8
+      "63eda080",            // a surrogate
+      "fa3f800000",          // 1.0 in four bytes
+      "fb3ff0000000000000",  // 1.0 in eight
+      "fa7fc00000",          // NaN in four
+      "f97e01",
+      "f9fe00",                    // other NaNs
+      "0000",                      // two items
+      "6261",                      // text ends too early
+      "5bffffffffffffffff00",      // 2^64 - 1 bytes claimed
+      "9bffffffffffffffff00",      // 2^64 - 1 elements claimed
+      "bbffffffffffffffff616100",  // 2^64 - 1 entries claimed
   };
   for (const char* hex : bad) {
     INFO(hex);

@@ -1,0 +1,65 @@
+// Tensors in memory and a message's round trip, for tests of schemes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "codec/registry.h"
+#include "codec/scheme.h"
+
+namespace gradcodec {
+
+class VectorTensor final : public Tensor {
+ public:
+  explicit VectorTensor(std::vector<float> values) : values_(std::move(values)), shape_{values_.size()} {}
+  uint64_t size() const override { return values_.size(); }
+  std::span<const uint64_t> shape() const override { return shape_; }
+  std::span<const float> read(Range range, std::span<float>) const override {
+    return std::span(values_).subspan(range.first, range.count);
+  }
+  const std::vector<float>& values() const { return values_; }
+
+ private:
+  std::vector<float> values_;
+  std::vector<uint64_t> shape_;
+};
+
+struct RoundTrip {
+  Bytes stored;
+  std::vector<Code> chunks;
+  std::vector<float> decoded;   // by the decoder, from what is stored
+  std::vector<float> promised;  // by the encoder, beside its symbols
+};
+
+inline std::vector<Range> chunks_of(uint64_t size, uint64_t chunk_len) {
+  std::vector<Range> out;
+  for (uint64_t at = 0; at < size; at += chunk_len) out.push_back({at, std::min(chunk_len, size - at)});
+  return out;
+}
+
+inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const MessageId& id,
+                            uint64_t chunk_len = 4096, Nonfinite nonfinite = Nonfinite::error, uint32_t ordinal = 0) {
+  const SchemeChoice choice = parse_scheme(scheme);
+  const Random random(id, ordinal);
+  const Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
+  const auto encoder = choice.scheme->prepare(tensor, choice.params, inputs);
+  RoundTrip out;
+  out.stored = encoder->decoder().stored();
+  ByteReader stored(out.stored, "stored");
+  const auto decoder = choice.scheme->restore(parse_stored_scheme(choice.stored_text()).params, stored, inputs);
+  stored.expect_end();
+  for (const Range range : chunks_of(tensor.size(), chunk_len)) {
+    std::vector<float> promised(range.count), decoded(range.count);
+    Code code;
+    encoder->encode(range, code, promised);
+    decoder->decode(code, range, decoded);
+    out.chunks.push_back(std::move(code));
+    out.promised.insert(out.promised.end(), promised.begin(), promised.end());
+    out.decoded.insert(out.decoded.end(), decoded.begin(), decoded.end());
+  }
+  return out;
+}
+
+}  // namespace gradcodec
