@@ -96,12 +96,6 @@ std::string output_path(const CompressArguments& args) {
   return args.input == "-" ? "-" : args.input + ".gradz";
 }
 
-uint64_t total_bytes(const Schema& schema) {
-  uint64_t total = 0;
-  for (const SchemaTensor& tensor : schema.tensors) total += tensor.info.byte_size();
-  return total;
-}
-
 void report(const CompressArguments& args, const CompressOptions& options, const Schema& schema,
             const OutputFile& output) {
   uint64_t values = 0;
@@ -135,6 +129,7 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
 
 int run_compress(const CompressArguments& args) {
   const CompressOptions options = options_of(args);
+  args.common.memory_limit();  // refused here if it is no size
   if (args.bare != !args.schema.empty()) throw Error(Exit::usage, "--bare and --schema FILE go together");
   if (args.bare && !args.metadata.empty()) throw Error(Exit::usage, "a bare message holds no metadata");
   if (args.scheme.empty() && !args.bare) {
@@ -145,6 +140,8 @@ int run_compress(const CompressArguments& args) {
   std::vector<std::string> dropped;
   const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
   for (const std::string& what : dropped) args.common.say("left out: " + what);
+  for (const std::string& glob : args.include) require_match(glob, source->tensors());
+  for (const std::string& glob : args.exclude) require_match(glob, source->tensors());
   try {
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
     OutputFile output(output_path(args), args.force, file->mode());
@@ -175,8 +172,8 @@ Command add_compress(CLI::App& root) {
   app.add_option("--step", args->step, "the training step's number, likewise");
   app.add_option("--include", args->include,
                  "only tensors named like this GLOB are coded by the scheme, the others by raw")
-      ->take_all();
-  app.add_option("--exclude", args->exclude, "tensors named like this GLOB are coded by raw")->take_all();
+      ->allow_extra_args(false);
+  app.add_option("--exclude", args->exclude, "tensors named like this GLOB are coded by raw")->allow_extra_args(false);
   app.add_option("--min-elements", args->min_elements, "tensors of fewer elements are coded by raw");
   app.add_option("--nonfinite", args->nonfinite, "NaN and infinities: error, or keep them exactly [error]")
       ->check(CLI::IsMember({"error", "keep"}));

@@ -97,7 +97,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
     args.common.say("attributes, groups and links are left out: only HDF5 holds them");
 
   Progress progress;
-  progress.total = bytes;
+  progress.total = total_bytes(schema);
   OutputFile output(path, args.force, input.mode());
   const std::unique_ptr<Sink> sink = make_sink(kind, output, tensors, whole ? tree : ByteView());
   {
@@ -122,7 +122,8 @@ void decompress_message(const DecompressArguments& args, const DecompressOptions
   const Schema& schema = reader.schema();
   check_claims(input, schema);
   write_dump(args, options, input, schema, reader.tree(), number, [&](Sink* sink, Progress& progress) {
-    const std::vector<uint32_t> decoded = decompress(reader, schema, id_of(reader.message()), options, sink, progress);
+    const std::vector<uint32_t> decoded =
+        decompress(reader, schema, id_of(schema, reader.message()), options, sink, progress);
     const std::vector<uint32_t> stored = reader.finish();
     if (!args.stream) reader.expect_end_of_input();
     compare_digests(schema, options, stored, decoded);

@@ -163,10 +163,11 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   options.wanted = [test = args.test](const TensorInfo&) { return test; };
   options.threads = args.common.thread_count();
   Progress progress;
+  progress.total = total_bytes(schema);
   const ProgressLine line(progress, args.common.quiet);
   std::vector<TensorTally> tallies;
   const std::vector<uint32_t> decoded =
-      decompress(reader, schema, id_of(reader.message()), options, nullptr, progress, &tallies);
+      decompress(reader, schema, id_of(schema, reader.message()), options, nullptr, progress, &tallies);
   const std::vector<uint32_t> stored = reader.finish();
   if (!args.stream) reader.expect_end_of_input();
   compare_digests(schema, options, stored, decoded);

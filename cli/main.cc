@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <cfenv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <new>
 
 #include "cli/command.h"
@@ -20,9 +22,12 @@ int fail(Exit code, const std::string& text) {
   return as_int(code);
 }
 
+constexpr int kClosedPipe = 128 + 13;  // as if SIGPIPE had ended the program
+
+int printing_failed() { return errno == EPIPE ? kClosedPipe : fail(Exit::io, "standard output cannot be written"); }
+
 // Runs the command that was named; every failure is a message and an exit code.
 int run(const Command& command) {
-  constexpr int kClosedPipe = 128 + 13;  // as if SIGPIPE had ended the program
   try {
     std::fesetenv(FE_DFL_ENV);  // a library may have made subnormal numbers zero
     const char* kernels = std::getenv("GRADCODEC_KERNELS");
@@ -31,8 +36,7 @@ int run(const Command& command) {
     }
     const int code = command.run();
     // What was printed must have arrived: a full disk shows here.
-    if (std::fflush(stdout) != 0)
-      return errno == EPIPE ? kClosedPipe : fail(Exit::io, "standard output cannot be written");
+    if (std::fflush(stdout) != 0) return printing_failed();
     return code;
   } catch (const ClosedPipe&) {
     return kClosedPipe;
@@ -46,6 +50,7 @@ int run(const Command& command) {
 }
 
 int run_main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // writing says so instead, and what is unfinished is cleaned up
   CLI::App app("Compresses gradients under a scheme that keeps its promises, into real bytes.", "gradcodec");
   app.set_version_flag("--version", "gradcodec " GRADCODEC_VERSION " (format 1.0)");
   app.require_subcommand(1);
@@ -56,7 +61,10 @@ int run_main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? as_int(Exit::ok) : as_int(Exit::usage);
+    const int code = app.exit(error);  // prints the help that was asked for, or what is wrong
+    if (code != 0) return as_int(Exit::usage);
+    std::cout.flush();
+    return std::cout ? as_int(Exit::ok) : printing_failed();
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) return run(command);

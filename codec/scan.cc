@@ -67,10 +67,15 @@ double scan_deviation(const Tensor& tensor, const Inputs& inputs, uint64_t irreg
   return std::sqrt(scan_squares(tensor, inputs, mean) / static_cast<double>(n));
 }
 
+bool fits(uint32_t bits, double limit) {
+  return (bits & 0x7FFFFFFF) <= kernels::kMaxRegularBits &&
+         std::fabs(static_cast<double>(std::bit_cast<float>(bits))) <= limit;
+}
+
 void set_aside(std::span<float> x, double limit, uint64_t base, std::vector<Exception>& list) {
   for (size_t i = 0; i < x.size(); ++i) {
     const uint32_t bits = std::bit_cast<uint32_t>(x[i]);
-    if ((bits & 0x7FFFFFFF) <= kernels::kMaxRegularBits && std::fabs(static_cast<double>(x[i])) <= limit) continue;
+    if (fits(bits, limit)) continue;
     list.push_back({base + i, bits});
     x[i] = 0;
   }

@@ -35,7 +35,10 @@ double scan_deviation(const Tensor& tensor, const Inputs& inputs, uint64_t irreg
 Extent extent_of(std::span<const float> x);
 double squares_of(std::span<const float> x);
 
-// Replaces by +0, and lists with index base + i, every value that is not regular or of magnitude above `limit`.
+// Whether the float32 with these bits is regular and of magnitude at most `limit`.
+bool fits(uint32_t bits, double limit);
+
+// Replaces by +0, and lists with index base + i, every value that does not fit.
 void set_aside(std::span<float> x, double limit, uint64_t base, std::vector<Exception>& list);
 
 // The inverse: writes the listed values into a chunk.

@@ -106,18 +106,22 @@ void BareReader::read_header() {
   }
   const auto major = in.get<uint8_t>();
   const auto flags = in.get<uint8_t>();
+  const auto digest = in.get<uint64_t>();
+  // The check of the whole comes last: until then a strange value may be damage as well.
+  const std::string or_damaged = " (or is damaged at bytes 4 to 13)";
+  if (digest != schema_digest(schema_)) {
+    throw Error(Exit::unsupported, "was written with another schema" + or_damaged + ": its schema's digest is " +
+                                       std::to_string(digest) + ", that of the schema given " +
+                                       std::to_string(schema_digest(schema_)));
+  }
   if (major != kMajor) {
-    throw Error(Exit::unsupported, "is in format version " + std::to_string(major) + "; this program reads version 1");
+    throw Error(Exit::unsupported,
+                "is in format version " + std::to_string(major) + or_damaged + "; this program reads version 1");
   }
   const uint8_t known = kWorkerFlag | kStepFlag | (short_ ? kExceptionsFlag : 0);
   if ((flags & ~known) != 0) {
-    throw Error(Exit::unsupported, "needs what this version does not have: flags " + std::to_string(flags));
-  }
-  const auto digest = in.get<uint64_t>();
-  if (digest != schema_digest(schema_)) {
     throw Error(Exit::unsupported,
-                "was written with another schema (or its header is damaged): its schema's digest is " +
-                    std::to_string(digest) + ", that of the schema given " + std::to_string(schema_digest(schema_)));
+                "needs what this version does not have" + or_damaged + ": flags " + std::to_string(flags));
   }
   id_.seed = in.get<uint64_t>();
   exceptions_ = (flags & kExceptionsFlag) != 0;

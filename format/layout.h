@@ -30,6 +30,8 @@ enum class Tag : uint8_t { schema = 0x01, message = 0x02, tree = 0x03, end = 0x7
 inline bool may_skip(uint8_t tag) { return tag >= 0x80; }
 
 inline constexpr uint64_t kMaxBody = (uint64_t{1} << 28) - 1;  // of a block, and of a frame's payload
+inline constexpr uint64_t kMaxTree = uint64_t{64} << 20;       // unpacked
+inline constexpr uint64_t kMaxMetadata = uint64_t{16} << 20;   // unpacked
 inline constexpr unsigned kMinChunkLog2 = 12, kMaxChunkLog2 = 22, kDefaultChunkLog2 = 18;
 inline constexpr size_t kMaxSchemeText = 1024;
 

@@ -21,6 +21,12 @@ bool takes_scheme(const TensorInfo& info, const CompressOptions& options) {
   return !matches_any(options.exclude, info.name);
 }
 
+// Whether anything in the message depends on its seed: raw alone does not.
+bool draws(const Schema& schema) {
+  return std::any_of(schema.schemes.begin(), schema.schemes.end(),
+                     [](const StoredScheme& scheme) { return scheme.text != "raw"; });
+}
+
 // Runs f; what it throws is said to be in this tensor.
 template <typename F>
 auto in_tensor(const TensorInfo& info, F f) {
@@ -295,15 +301,28 @@ Schema plan_schema(const Source& source, const CompressOptions& options) {
 
 Message plan_message(const Schema& schema, const MessageId& id) {
   Message message;
-  const auto draws = [](const StoredScheme& scheme) { return scheme.text != "raw"; };
-  if (std::any_of(schema.schemes.begin(), schema.schemes.end(), draws)) message.seed = id.seed;
+  if (draws(schema)) message.seed = id.seed;
   message.worker = id.worker;
   message.step = id.step;
   message.digests = true;
   return message;
 }
 
-MessageId id_of(const Message& message) { return {message.seed.value_or(0), message.worker, message.step}; }
+MessageId id_of(const Schema& schema, const Message& message) {
+  if (draws(schema) != message.seed.has_value()) {
+    throw Error(Exit::bad_input, message.seed ? "has a seed though no scheme of it draws random numbers"
+                                              : "has no seed though a scheme of it draws random numbers");
+  }
+  return {message.seed.value_or(0), message.worker, message.step};
+}
+
+uint64_t total_bytes(const Schema& schema) {
+  uint64_t total = 0;
+  for (const SchemaTensor& tensor : schema.tensors) {
+    if (__builtin_add_overflow(total, tensor.info.byte_size(), &total)) return ~uint64_t{0};
+  }
+  return total;
+}
 
 void compress(Source& source, const Schema& schema, const std::vector<SchemeChoice>& schemes,
               const CompressOptions& options, FrameWriter& writer, Progress& progress) {

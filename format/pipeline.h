@@ -84,7 +84,10 @@ std::vector<uint32_t> decompress(FrameReader& reader, const Schema& schema, cons
 void compare_digests(const Schema& schema, const DecompressOptions& options, std::span<const uint32_t> stored,
                      std::span<const uint32_t> decoded);
 
-// The worker's and step's and seed's part of a message's keys.
-MessageId id_of(const Message& message);
+// What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws.
+MessageId id_of(const Schema& schema, const Message& message);
+
+// Bytes of the elements of all tensors; saturates.
+uint64_t total_bytes(const Schema& schema);
 
 }  // namespace gradcodec

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 
-#include "codec/coders/zstd.h"
 #include "format/checksum.h"
+#include "format/wrapped.h"
 
 namespace gradcodec {
 namespace {
 
 constexpr uint64_t kPiece = uint64_t{1} << 20;
-constexpr uint64_t kMaxUnwrapped = uint64_t{1} << 30;
 
 uint64_t last_check(const Bytes& bytes) { return ByteReader(ByteView(bytes).last(8), "a check").get<uint64_t>(); }
 
@@ -103,26 +102,6 @@ ContainerReader::Block ContainerReader::read_block(uint64_t seed, std::string_vi
   return {tag, std::move(bytes), in_file, check};
 }
 
-// The body behind its flag byte; zstd is unpacked to the size that is stated before it.
-Bytes ContainerReader::unwrap(const Bytes& body, std::string_view what) const {
-  ByteReader in(body, what);
-  const auto flag = in.get<uint8_t>();
-  if (flag > 1) throw Error(Exit::unsupported, std::string(what) + " is packed in a way not known to this version");
-  if (flag == 0) {
-    const ByteView plain = in.get_bytes(in.left());
-    if (plain.empty()) in.fail("is empty");
-    return Bytes(plain.begin(), plain.end());
-  }
-  const uint64_t size = in.get_varint();
-  if (size > kMaxUnwrapped || size > memory_) {
-    too_large(std::string(what), size);
-  }
-  Stream stream;
-  zstd_coder(3).expand(in.get_bytes(in.left()), size, stream);
-  if (size == 0) in.fail("is empty");
-  return std::move(stream.bytes);
-}
-
 bool ContainerReader::begin() {
   base_ = k_ = 0;
   has_message_ = false;
@@ -138,6 +117,9 @@ bool ContainerReader::begin() {
     const bool ours = got < kMagic.size() ||
                       std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const uint8_t*>(prologue.data()));
     damaged(offset, ours ? "the input ends within the prologue" : "this is not a .gradz file");
+  }
+  if (offset > 0 && !std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const uint8_t*>(prologue.data()))) {
+    damaged(offset, "what follows the message before is not a .gradz file");
   }
   kind_ = parse_prologue(prologue);
   accounts_.prologue = kPrologueSize;
@@ -175,12 +157,12 @@ void ContainerReader::take_header_block(Block block) {
     case Tag::tree:
       if (accounts_.tree > 0) throw Error(Exit::bad_input, "has two TREE blocks");
       accounts_.tree = block.size;
-      tree_ = unwrap(block.body, "the TREE block");
+      tree_ = unwrap_body(block.body, "the TREE block", std::min(kMaxTree, memory_));
       return;
     case Tag::metadata:
       if (accounts_.metadata > 0) throw Error(Exit::bad_input, "has two METADATA blocks");
       accounts_.metadata = block.size;
-      metadata_ = unwrap(block.body, "the METADATA block");
+      metadata_ = unwrap_body(block.body, "the METADATA block", std::min(kMaxMetadata, memory_));
       return;
     case Tag::end:
       throw Error(Exit::bad_input, "ends before its MESSAGE block");

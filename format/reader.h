@@ -86,7 +86,6 @@ class ContainerReader final : public FrameReader {
   void take_header_block(Block block);
   std::string frame_text(std::string_view place) const;
   void count_frame(uint64_t size);
-  Bytes unwrap(const Bytes& body, std::string_view what) const;
 
   InputStream& input_;
   uint64_t memory_;

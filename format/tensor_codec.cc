@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/tensor_codec.h"
 
-#include "codec/schemes/raw.h"
+#include "codec/planes.h"
 #include "codec/values.h"
 #include "format/checksum.h"
 #include "format/forms.h"

@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/writer.h"
 
-#include "codec/coders/zstd.h"
 #include "format/checksum.h"
+#include "format/wrapped.h"
 
 namespace gradcodec {
-
-Bytes wrap_body(ByteView body) {
-  Stream stream;
-  stream.bytes.assign(body.begin(), body.end());
-  Bytes packed;
-  zstd_coder(3).shrink(stream, packed);
-  Bytes out;
-  const bool smaller = packed.size() < body.size();
-  put(out, static_cast<uint8_t>(smaller));
-  if (smaller) put_varint(out, body.size());
-  put_bytes(out, smaller ? ByteView(packed) : body);
-  return out;
-}
 
 Bytes frame_bytes(const Frame& frame, uint64_t check_seed) {
   const uint64_t size = frame.size();

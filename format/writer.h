@@ -55,8 +55,4 @@ class ContainerWriter final : public FrameWriter {
   std::vector<uint32_t> lengths_;
 };
 
-// `body` behind a flag byte: 1 and one zstd frame if that is smaller, else 0 and the bytes themselves. For TREE and
-// METADATA.
-Bytes wrap_body(ByteView body);
-
 }  // namespace gradcodec

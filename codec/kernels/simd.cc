@@ -54,6 +54,13 @@ using Quads = hn::Vec<decltype(kQuads)>;
 constexpr size_t kLanes = hn::MaxLanes(FloatTag());
 constexpr size_t kBlock = 2 * kLanes;  // words that one evaluation of Philox gives
 
+// Asks for the memory that is read (or written) 2 KiB from here on. The machine's own prefetching is late in loops with
+// this much work: encoding from memory is a third faster so. Any address may be asked for.
+template <int kWrite = 0>
+HWY_INLINE void fetch_ahead(const void* here) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(here) + 2048), kWrite);
+}
+
 // Philox for the counters of one block. A 64-bit lane holds a counter: the lower half of p1 (p0) is word 1 (3) of the
 // state, its upper half goes into word 0 (2). A 32x32->64 multiplication ignores the upper halves of its operands, so
 // that they may hold anything, and words that are neighbours in the output end in one lane.
@@ -169,6 +176,7 @@ size_t max_abs(const float* x, size_t n, uint32_t* max_bits, uint64_t* irregular
     const size_t stop = at + HWY_MIN(end - at, kLanes << 30);  // a lane counts to less than 2^31
     auto count = hn::Zero(kInts);
     for (; at < stop; at += kLanes) {
+      fetch_ahead(x + at);
       const auto bits = hn::And(hn::BitCast(kInts, hn::LoadU(kFloats, x + at)), magnitude_bits);
       const auto is_irregular = hn::Gt(bits, max_regular);
       max = hn::Max(max, hn::IfThenZeroElse(is_irregular, bits));
@@ -191,6 +199,7 @@ HWY_INLINE size_t add_terms(const float* x, size_t n, double* partial, const Ter
   Doubles part[kParts];
   for (size_t j = 0; j < kParts; ++j) part[j] = hn::LoadU(kDoubles, partial + j * kWidth);
   for (size_t at = 0; at < end; at += 16) {
+    fetch_ahead(x + at);
     for (size_t j = 0; j < kParts; ++j) {
       const Doubles wide = hn::PromoteTo(kDoubles, hn::LoadU(kHalfFloats, x + at + j * kWidth));
       const auto is_regular = hn::Le(hn::Abs(wide), limit);  // false for what is not a number
@@ -262,6 +271,8 @@ struct EncodeBody {
 
   // Returns q + M in the lower 16 bits of each lane: what float32 leaves there in a number between 2^23 and 2^24.
   HWY_INLINE Words lanes(size_t at, Words words) const {
+    fetch_ahead(x + at);
+    if (kDecode) fetch_ahead<1>(decoded + at);
     const Floats step = hn::Set(kFloats, lattice.step);
     const Floats max_level = hn::Set(kFloats, static_cast<float>(lattice.max_level));
     const Floats shift = hn::Set(kFloats, 0x1p23f + static_cast<float>(lattice.max_level));
@@ -276,6 +287,7 @@ struct EncodeBody {
   }
 
   HWY_INLINE void whole(size_t at, Words low, Words high) const {
+    fetch_ahead<1>(symbols + at);
     const auto low_symbols = hn::BitCast(kAllSymbols, lanes(at, low));
     const auto high_symbols = hn::BitCast(kAllSymbols, lanes(at + kLanes, high));
     hn::StoreU(hn::ConcatEven(kAllSymbols, high_symbols, low_symbols), kAllSymbols, symbols + at);
@@ -316,6 +328,7 @@ struct DecodeBody {
   float* out;
 
   HWY_INLINE void lanes(size_t at, Words words) const {
+    fetch_ahead<1>(out + at);
     const auto max_level = hn::Set(kInts, static_cast<int32_t>(lattice.max_level));
     const auto q = hn::Sub(hn::PromoteTo(kInts, hn::LoadU(kSymbols, symbols + at)), max_level);
     const Floats units = hn::Sub(hn::ConvertTo(kFloats, q), draw_u(words));
@@ -323,6 +336,7 @@ struct DecodeBody {
   }
 
   HWY_INLINE void whole(size_t at, Words low, Words high) const {
+    fetch_ahead(symbols + at);
     lanes(at, low);
     lanes(at + kLanes, high);
   }

@@ -93,7 +93,20 @@ void SubtractiveDecoder::decode(const Code& code, Range range, std::span<float> 
     kernels::dither_decode(symbols.data() + at, len, draws_, range.first + at, {step, layout_.max_level},
                            out.data() + at);
   }
+  check_exceptions(code, run);
   put_back(code.exceptions, out);
+}
+
+// Only what could not be quantized is an exception, and its symbol is 0.
+void SubtractiveDecoder::check_exceptions(const Code& code, uint64_t run) const {
+  for (const Exception& exception : code.exceptions) {
+    const float step = layout_.bucket == 0 ? layout_.step : step_at(code.params, exception.index / run);
+    if (fits(exception.bits, step > 0 ? limit_of(step) : std::numeric_limits<double>::infinity()) ||
+        code.streams[0].symbols[static_cast<size_t>(exception.index)] != layout_.max_level) {
+      throw Error(Exit::bad_input, "element " + std::to_string(exception.index) +
+                                       " of the chunk is an exception without need, or has a symbol too");
+    }
+  }
 }
 
 SubtractiveEncoder::SubtractiveEncoder(const Tensor& tensor, const DitherLayout& layout, const Inputs& inputs,

@@ -53,6 +53,8 @@ class SubtractiveDecoder final : public Decoder {
   const kernels::Draws& draws() const { return draws_; }
 
  private:
+  void check_exceptions(const Code& code, uint64_t run) const;
+
   DitherLayout layout_;
   kernels::Draws draws_;
 };

@@ -3,50 +3,54 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
+#include <map>
+#include <memory>
+#include <new>
 
 namespace gradcodec::hdf5 {
 namespace {
 
-// Strings that the library has read, and gives back on destruction.
-class TextBuffer {
- public:
-  explicit TextBuffer(uint64_t count) : pointers_(count, nullptr) {}
-  TextBuffer(const TextBuffer&) = delete;
-  TextBuffer& operator=(const TextBuffer&) = delete;
-  ~TextBuffer() {
-    for (char* text : pointers_) std::free(text);
+// Adds the strings that the library has read.
+void append(std::vector<std::string>& texts, const std::vector<char*>& pointers, Budget& budget) {
+  for (const char* text : pointers) {
+    texts.emplace_back(text == nullptr ? "" : text);
+    budget.take(texts.back().size());
   }
-  char** data() { return pointers_.data(); }
-  void append_to(std::vector<std::string>& texts, Budget& budget) const {
-    for (const char* text : pointers_) {
-      texts.emplace_back(text == nullptr ? "" : text);
-      budget.take(texts.back().size());
+}
+
+// Memory for the strings of one call. The library is refused more than the budget allows, as many elements of a damaged
+// file may claim one long string; and what it loses when it fails is freed here.
+class TextMemory {
+ public:
+  explicit TextMemory(uint64_t allowed) : left_(allowed) {}
+  TextMemory(const TextMemory&) = delete;
+  TextMemory& operator=(const TextMemory&) = delete;
+  bool passed() const { return passed_; }
+
+  // Exceptions must not pass through the library.
+  static void* allocate(size_t size, void* memory) noexcept {
+    auto& self = *static_cast<TextMemory*>(memory);
+    self.passed_ = self.passed_ || size > self.left_;
+    if (self.passed_) return nullptr;
+    try {
+      auto block = std::make_unique<std::byte[]>(size);
+      void* address = block.get();
+      self.blocks_.emplace(address, std::move(block));
+      self.left_ -= size;
+      return address;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
     }
+  }
+  static void give_back(void* address, void* memory) noexcept {
+    static_cast<TextMemory*>(memory)->blocks_.erase(address);
   }
 
  private:
-  std::vector<char*> pointers_;
+  uint64_t left_;
+  bool passed_ = false;
+  std::map<void*, std::unique_ptr<std::byte[]>> blocks_;
 };
-
-// Memory for the strings of one call: the library is refused more than the budget allows, as many elements of a
-// damaged file may claim one long string.
-struct Allowance {
-  uint64_t left;
-  bool passed = false;
-};
-
-void* allocate(size_t size, void* info) {
-  auto* allowance = static_cast<Allowance*>(info);
-  if (size > allowance->left) {
-    allowance->passed = true;
-    return nullptr;
-  }
-  allowance->left -= size;
-  return std::malloc(size);
-}
-
-void give_back(void* memory, void*) { std::free(memory); }
 
 // Strings are read so many at a time.
 constexpr uint64_t kTextsAtOnce = 4096;
@@ -155,9 +159,11 @@ Values read_attribute(hid_t attribute, Budget& budget, const Place& place) {
   const uint64_t count = out.size();
   if (variable) {
     budget.take(count * sizeof(char*));
-    TextBuffer buffer(count);
-    if (count > 0) must(H5Aread(attribute, type.id.get(), buffer.data()), "read an attribute of", place);
-    buffer.append_to(out.texts, budget);
+    if (count == 0) return out;
+    std::vector<char*> pointers(count, nullptr);
+    must(H5Aread(attribute, type.id.get(), pointers.data()), "read an attribute of", place);
+    append(out.texts, pointers, budget);
+    must(H5Dvlen_reclaim(type.id.get(), space.get(), H5P_DEFAULT, pointers.data()), "read an attribute of", place);
     return out;
   }
   const uint64_t item_size = type.spec.dtype().item_size();
@@ -179,16 +185,17 @@ Values read_values(Handle dataset, const FileType& type, std::optional<std::vect
   const Handle transfer = own(H5Pcreate(H5P_DATASET_XFER), H5Pclose, "read", place);
   for (uint64_t first = 0; first < count; first += kTextsAtOnce) {
     const Range range{first, std::min(kTextsAtOnce, count - first)};
-    TextBuffer buffer(range.count);
-    Allowance allowance{budget.left() + 8 * kTextsAtOnce};
-    must(H5Pset_vlen_mem_manager(transfer.get(), allocate, &allowance, give_back, nullptr), "read", place);
+    std::vector<char*> pointers(range.count, nullptr);
+    TextMemory memory(budget.left() + 8 * kTextsAtOnce);
+    must(H5Pset_vlen_mem_manager(transfer.get(), TextMemory::allocate, &memory, TextMemory::give_back, &memory), "read",
+         place);
     try {
-      elements.read(range, type.id.get(), sizeof(char*), reinterpret_cast<std::byte*>(buffer.data()), transfer.get());
+      elements.read(range, type.id.get(), sizeof(char*), reinterpret_cast<std::byte*>(pointers.data()), transfer.get());
     } catch (const Error&) {
-      if (allowance.passed) budget.take(budget.left() + 1);
+      if (memory.passed()) budget.take(budget.left() + 1);
       throw;
     }
-    buffer.append_to(out.texts, budget);
+    append(out.texts, pointers, budget);
   }
   return out;
 }

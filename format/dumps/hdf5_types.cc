@@ -69,7 +69,9 @@ DType read_integer(hid_t type) {
 TypeSpec read_enum(hid_t type, const Place& place) {
   const Handle base = own(H5Tget_super(type), H5Tclose, "look at the type of", place);
   if (H5Tget_class(base.get()) != H5T_INTEGER) refuse("enums over something other than integers");
-  TypeSpec spec{.kind = TypeSpec::Kind::enumeration, .plain = read_integer(base.get())};
+  TypeSpec spec;
+  spec.kind = TypeSpec::Kind::enumeration;
+  spec.plain = read_integer(base.get());
   const uint64_t size = spec.plain.item_size();
   std::vector<Word> swapped;
   add_swap(base.get(), 0, size, swapped);
@@ -89,7 +91,8 @@ TypeSpec read_enum(hid_t type, const Place& place) {
 }
 
 TypeSpec read_text(hid_t type) {
-  TypeSpec spec{.kind = TypeSpec::Kind::text};
+  TypeSpec spec;
+  spec.kind = TypeSpec::Kind::text;
   if (H5Tis_variable_str(type) > 0) {
     spec.kind = TypeSpec::Kind::variable_text;
   } else {
@@ -123,7 +126,9 @@ std::optional<DType> complex_dtype(const TypeSpec& spec) {
 }
 
 TypeSpec read_compound(hid_t type, const Place& place, bool in_compound, uint64_t offset, std::vector<Word>& swapped) {
-  TypeSpec spec{.kind = TypeSpec::Kind::compound, .size = H5Tget_size(type)};
+  TypeSpec spec;
+  spec.kind = TypeSpec::Kind::compound;
+  spec.size = H5Tget_size(type);
   const int count = must(H5Tget_nmembers(type), "look at the type of", place);
   for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
     const Handle member = own(H5Tget_member_type(type, i), H5Tclose, "look at the type of", place);

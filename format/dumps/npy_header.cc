@@ -94,6 +94,7 @@ class HeaderText {
 
   std::string parse_string(const char* what) {
     skip_space();
+    if (text_.substr(at_).starts_with("u'") || text_.substr(at_).starts_with("u\"")) ++at_;  // Python 2's unicode
     const char quote = at_ < text_.size() ? text_[at_] : '\0';
     if (quote != '\'' && quote != '"') fail(std::string("lacks ") + what + " in quotes");
     const size_t end = text_.find(quote, at_ + 1);

@@ -122,6 +122,16 @@ Cbor group_to_cbor(const GroupRecord& group) {
 
 }  // namespace
 
+// Written out: the two types contain each other, which clang 14 cannot compare by default.
+bool TypeSpec::operator==(const TypeSpec& other) const {
+  return kind == other.kind && plain == other.plain && size == other.size && padding == other.padding &&
+         utf8 == other.utf8 && tag == other.tag && values == other.values && members == other.members;
+}
+
+bool CompoundMember::operator==(const CompoundMember& other) const {
+  return name == other.name && offset == other.offset && type == other.type;
+}
+
 DType TypeSpec::dtype() const {
   switch (kind) {
     case Kind::plain:

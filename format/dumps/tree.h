@@ -41,11 +41,11 @@ struct TypeSpec {
   Kind kind = Kind::plain;
   DType plain = {};   // plain: any but `other` (bool: h5py's enum; c8, c16: h5py's compound); enumeration: its integer
   uint64_t size = 0;  // text, opaque, compound: bytes an element
-  Padding padding = Padding::null_padded;    // text, variable_text
-  bool utf8 = false;                         // text, variable_text: the character set; else ASCII
-  std::string tag = {};                      // opaque
-  std::vector<EnumMember> values = {};       // enumeration, in the file's order
-  std::vector<CompoundMember> members = {};  // compound, in the file's order; neither variable_text nor compound
+  Padding padding = Padding::null_padded;  // text, variable_text
+  bool utf8 = false;                       // text, variable_text: the character set; else ASCII
+  std::string tag = {};                    // opaque
+  std::vector<EnumMember> values = {};     // enumeration, in the file's order
+  std::vector<CompoundMember> members;     // compound, in the file's order; neither variable_text nor compound
 
   // What a tensor of this type is called. variable_text has none: Error(bug).
   DType dtype() const;
@@ -59,10 +59,8 @@ struct CompoundMember {
   std::string name;
   uint64_t offset = 0;  // bytes
   TypeSpec type;
-  bool operator==(const CompoundMember&) const = default;
+  bool operator==(const CompoundMember&) const;
 };
-
-inline bool TypeSpec::operator==(const TypeSpec&) const = default;
 
 // A small array kept whole: of an attribute, or of a dataset that is no tensor.
 struct Values {

@@ -105,7 +105,9 @@ int64_t enum_value(const Cbor& value, const DType& base) {
 TypeSpec parse_type(const Cbor& value, bool in_compound = false);
 
 TypeSpec parse_enum(const Cbor& list, const Cbor& base) {
-  TypeSpec type{.kind = TypeSpec::Kind::enumeration, .plain = plain_dtype(base)};
+  TypeSpec type;
+  type.kind = TypeSpec::Kind::enumeration;
+  type.plain = plain_dtype(base);
   if (!is_integer(type.plain)) fail("has an enum over '" + type.plain.name() + "'");
   std::set<std::string> names;
   std::set<int64_t> values;
@@ -120,7 +122,9 @@ TypeSpec parse_enum(const Cbor& list, const Cbor& base) {
 }
 
 TypeSpec parse_compound(const Cbor& size, const Cbor& list) {
-  TypeSpec type{.kind = TypeSpec::Kind::compound, .size = number_of(size, "compound size", kMaxItemSize)};
+  TypeSpec type;
+  type.kind = TypeSpec::Kind::compound;
+  type.size = number_of(size, "compound size", kMaxItemSize);
   std::set<std::string> names;
   std::vector<std::pair<uint64_t, uint64_t>> extents;
   for (const Cbor& entry : list_of(list, "list of compound members", 1)) {

@@ -49,6 +49,8 @@ TEST_CASE("npy header: what Python may write is read") {
   CHECK(shape_of("(5,6,)") == Shape{5, 6});
   CHECK(shape_of("(10L, 4L)") == Shape{10, 4});
   CHECK(shape_of("(9223372036854775807,)") == Shape{(uint64_t{1} << 63) - 1});
+  CHECK(parse_text("{u'descr': u'<f4', u\"shape\": (3,), 'fortran_order': False}").shape == Shape{3});
+  CHECK_THAT(text_failure("{'descr': uu'<f4', 'shape': (3,), 'fortran_order': False}"), StartsWith("3: "));
   const NpyHeader other_quotes = parse_text("{\"shape\":(2,3),\"fortran_order\":True,\"descr\":\">f8\"}");
   CHECK(other_quotes.shape == Shape{2, 3});
   CHECK(other_quotes.fortran_order);

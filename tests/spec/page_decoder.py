@@ -1,0 +1,394 @@
+"""A .gradz decoder written from the words of spec/ alone, as slow and as short as it can be: if it decodes what the
+program writes, the pages suffice. Coder `pack`, all schemes, bare messages; no TREE, no METADATA."""
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+
+from xxh3 import xxh3
+
+F4 = np.float32
+
+
+class Damaged(Exception):
+    pass
+
+
+def require(condition, what):
+    if not condition:
+        raise Damaged(what)
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = bytes(data), 0
+
+    def take(self, n):
+        require(n <= len(self.data) - self.at, "too short")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def uint(self, size):
+        return int.from_bytes(self.take(size), "little")
+
+    def varint(self):
+        value = 0
+        for i in range(9):
+            byte = self.uint(1)
+            value |= (byte & 0x7F) << 7 * i
+            if byte < 0x80:
+                require(byte > 0 or i == 0, "varint not minimal")
+                return value
+        raise Damaged("varint too long")
+
+    def left(self):
+        return len(self.data) - self.at
+
+
+# --- random.md
+
+def philox(key, counter):
+    k0, k1 = key
+    c0, c1, c2, c3 = counter
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = p1 >> 32 ^ c1 ^ k0, p1 & 0xFFFFFFFF, p0 >> 32 ^ c3 ^ k1, p0 & 0xFFFFFFFF
+        k0, k1 = k0 + 0x9E3779B9 & 0xFFFFFFFF, k1 + 0xBB67AE85 & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def message_key(seed, worker, step):
+    key = (seed & 0xFFFFFFFF, seed >> 32)
+    if worker is None and step is None:
+        return key
+    step = step or 0
+    return philox(key, (step & 0xFFFFFFFF, step >> 32, worker or 0, 0x6D736731))[:2]
+
+
+def word_of(key, ordinal, purpose, stage, i):
+    quad = i // 4
+    return philox(key, (quad & 0xFFFFFFFF, quad >> 32, ordinal, stage << 24 | purpose << 16))[i % 4]
+
+
+# --- numbers.md
+
+#        code: (item size, word size, NumPy's name of the same bytes)
+DTYPES = {1: (2, 2, "<f2"), 2: (4, 4, "<f4"), 3: (8, 8, "<f8"), 4: (2, 2, "<u2"), 5: (1, 1, "<i1"), 6: (2, 2, "<i2"),
+          7: (4, 4, "<i4"), 8: (8, 8, "<i8"), 9: (1, 1, "<u1"), 10: (2, 2, "<u2"), 11: (4, 4, "<u4"),
+          12: (8, 8, "<u8"), 13: (1, 1, "|b1"), 14: (8, 4, "<c8"), 15: (16, 8, "<c16")}
+FLOATS = (1, 2, 3, 4)
+
+
+def narrow(x, code, word):
+    """One float32 to the bits of float16 (1) or bfloat16 (4), at random."""
+    bits = int(np.array(x, F4).view(np.uint32))
+    sign, exponent, fraction = bits >> 31 << 15, bits >> 23 & 0xFF, bits & 0x7FFFFF
+    width, least = (10, -14) if code == 1 else (7, -126)
+    infinity = 0x7FFF >> width << width
+    if exponent == 0xFF:
+        kept = fraction >> 23 - width
+        return sign | infinity | (kept or (1 << width - 1 if fraction else 0))
+    e = max(exponent, 1) - 127
+    significand = fraction | (1 << 23 if exponent else 0)
+    dropped = 23 - width + max(least - e, 0)
+    low = (max(e - least, 0) << width) + (significand >> dropped)
+    rest = significand & (1 << dropped) - 1
+    require(low + (rest > 0) < infinity, "beyond the type")
+    return sign | low + (word < rest * 2**32 >> dropped)
+
+
+# --- coders/pack.md
+
+def digits_in(alphabet, size):
+    k = 0
+    while alphabet ** (k + 1) <= 256 ** size:
+        k += 1
+    return k
+
+
+def group_of(alphabet):
+    """Bytes and digits of a full group."""
+    sizes = [b for b in range(1, 9) if digits_in(alphabet, b)]
+    size = min(sizes, key=lambda b: (b / digits_in(alphabet, b), b))
+    return size, digits_in(alphabet, size)
+
+
+def unpack(data, alphabet, count):
+    if alphabet == 1:
+        require(data == b"", "bytes for an alphabet of one")
+        return [0] * count
+    b, k = group_of(alphabet)
+    rest = count % k
+    groups = [(b, k)] * (count // k)
+    if rest:
+        groups.append((next(b for b in range(1, 9) if alphabet ** rest <= 256 ** b), rest))
+    reader, out = Reader(data), []
+    for size, digits in groups:
+        value = reader.uint(size)
+        require(value < alphabet ** digits, "group too large")
+        for _ in range(digits):
+            out.append(value % alphabet)
+            value //= alphabet
+    require(reader.left() == 0, "packed bytes too many")
+    return out
+
+
+def packed_size(alphabet, count):
+    if alphabet == 1:
+        return 0
+    b, k = group_of(alphabet)
+    rest = alphabet ** (count % k) - 1
+    return count // k * b + (rest.bit_length() + 7) // 8
+
+
+# --- container.md
+
+class Tensor:
+    def __init__(self, reader):
+        self.name = reader.take(reader.varint()).decode()
+        self.code = reader.uint(1)
+        self.item, self.word, self.numpy = DTYPES[self.code]
+        self.shape = [reader.varint() for _ in range(reader.uint(1))]
+        self.scheme = reader.varint()
+        self.size = int(np.prod(self.shape, dtype=object)) if self.shape else 1
+
+
+class Schema:
+    def __init__(self, body):
+        reader = Reader(body)
+        self.chunk_log2, alignment, self.origin = reader.take(3)
+        require(12 <= self.chunk_log2 <= 22 and alignment == 0 and 1 <= self.origin <= 3, "schema's head")
+        self.schemes = [(reader.take(reader.varint()).decode("ascii"), reader.uint(2)) for _ in range(reader.varint())]
+        self.tensors = [Tensor(reader) for _ in range(reader.varint())]
+        require(reader.left() == 0, "schema's end")
+
+    def chunk_len(self, tensor):
+        if tensor.item <= 32:
+            return 1 << self.chunk_log2
+        return max(1, (32 << self.chunk_log2) // tensor.item)
+
+
+class Decoder:
+    """One tensor's: stored parameters, then chunks."""
+
+    def __init__(self, schema, ordinal, key, stored):
+        self.tensor, self.key, self.ordinal = schema.tensors[ordinal], key, ordinal
+        text, coder = schema.schemes[self.tensor.scheme]
+        require(coder == 0, "only pack here")
+        self.scheme, _, params = text.partition(":")
+        params = dict(item.split("=") for item in params.split(",")) if params else {}
+        self.bucket = int(params.get("bucket", 0))
+        if self.scheme == "raw":
+            return
+        require(self.scheme in ("dqsg", "dither") and self.tensor.code in FLOATS, "scheme")
+        self.step = F4(0) if self.bucket else self.take_step(stored)
+        self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
+        require(self.m <= 32767 and (self.bucket or self.step or not self.m or self.scheme == "dqsg"), "M")
+
+    @staticmethod
+    def take_step(reader):
+        bits = reader.uint(4)
+        require(bits == 0 or 0x00800000 <= bits <= 0x7E800000, "step")
+        return np.array(bits, np.uint32).view(F4)[()]
+
+    def chunk(self, reader, form, exceptions, first, count):
+        """The bytes that the digest is of, and the elements."""
+        if self.scheme == "raw":
+            return self.raw_chunk(reader, form, count)
+        steps = [self.step]
+        run = max(count, 1)
+        if self.bucket:
+            run = self.bucket
+            steps = [self.take_step(reader) for _ in range(-(-count // run))]
+        alphabet = 2 * self.m + 1
+        if form == 1:
+            symbol = reader.varint()
+            require(count and symbol < alphabet, "constant")
+            symbols = [symbol] * count
+        else:
+            symbols = unpack(reader.take(reader.left()), alphabet, count)
+        values = np.zeros(count, F4)
+        for i, symbol in enumerate(symbols):
+            step = steps[i // run]
+            q = symbol - self.m
+            require(step or q == 0, "symbol where the step is 0")
+            if step:
+                word = word_of(self.key, self.ordinal, 1, 0, first + i)
+                u = (F4(word >> 9) + F4(0.5)) * F4(2**-23) - F4(0.5)
+                values[i] = (F4(q) - u) * step
+        bits = values.view(np.uint32)
+        for index, its_bits in exceptions:
+            bits[index] = its_bits
+        return values.tobytes(), self.output(values, first)
+
+    def output(self, values, first):
+        if self.tensor.code in (1, 4):
+            words = (word_of(self.key, self.ordinal, 2, 255, first + i) for i in range(len(values)))
+            out = [narrow(x, self.tensor.code, word) for x, word in zip(values, words)]
+            return np.array(out, np.uint16).tobytes()
+        return values.astype(self.tensor.numpy).tobytes()
+
+    def raw_chunk(self, reader, form, count):
+        size, word = count * self.tensor.item, self.tensor.word
+        planes = bytes([reader.varint()]) * size if form == 1 else reader.take(size)
+        words = size // word
+        elements = bytes(planes[j * words + i] for i in range(words) for j in range(word))
+        return elements, elements
+
+
+def take_exceptions(reader, count):
+    out, index = [], 0
+    number = reader.varint()
+    for _ in range(number):
+        index += reader.varint()
+        require(index < count, "exception beyond the chunk")
+        out.append((index, reader.uint(4)))
+        index += 1
+    return out
+
+
+def digest(chunks):
+    return xxh3(b"".join(xxh3(chunk).to_bytes(8, "little") for chunk in chunks)) & 0xFFFFFFFF
+
+
+class Frames:
+    """Frames of a file or of a long bare message."""
+
+    def __init__(self, reader, base, k):
+        self.reader, self.base, self.k, self.lengths = reader, base, k, []
+
+    def next(self):
+        start = self.reader.at
+        head = self.reader.uint(4)
+        size, form, exceptions = head & 0xFFFFFFF, head >> 28 & 3, head >> 30 & 1
+        payload = self.reader.take(size)
+        covered = self.reader.data[start:self.reader.at]
+        require(self.reader.uint(8) == xxh3(covered, self.base + self.k), "frame %d" % self.k)
+        require(form < 3 and head >> 31 == 0, "form")
+        self.k += 1
+        self.lengths.append(size)
+        return Reader(payload), form, exceptions
+
+    def tensor(self, schema, ordinal, key):
+        """Its digest and its elements' bytes."""
+        tensor = schema.tensors[ordinal]
+        length = schema.chunk_len(tensor)
+        starts = range(0, max(tensor.size, 1), length)
+        decoder, digested, elements = None, [], []
+        if len(starts) > 1:
+            stored, form, exceptions = self.next()
+            decoder = Decoder(schema, ordinal, key, stored)
+            require(form == 0 and not exceptions and stored.left() == 0, "parameter frame")
+        for first in starts:
+            count = min(length, tensor.size - first)
+            payload, form, exceptions = self.next()
+            decoder = decoder or Decoder(schema, ordinal, key, payload)
+            listed = take_exceptions(payload, count) if exceptions else []
+            require(bool(listed) == bool(exceptions), "exceptions")
+            part = decoder.chunk(payload, form, listed, first, count)
+            require(payload.left() == 0, "frame's end")
+            digested.append(part[0])
+            elements.append(part[1])
+        return digest(digested), b"".join(elements)
+
+
+def take_block(reader, seed):
+    start = reader.at
+    tag, size = reader.uint(1), reader.varint()
+    body = reader.take(size)
+    covered = reader.data[start:reader.at]
+    check = reader.uint(8)
+    require(check == xxh3(covered, seed), "block %d" % tag)
+    return tag, body, check
+
+
+def take_prologue(reader):
+    head = reader.take(12)
+    require(head[:8] == bytes.fromhex("894752410D0A1A0A"), "magic")
+    require(reader.uint(4) == xxh3(head) & 0xFFFFFFFF, "prologue's check")
+    require(head[8] == 1 and head[11] == 0, "version or flags")
+    return head[10]
+
+
+def read_schema_file(data):
+    reader = Reader(data)
+    require(take_prologue(reader) == 2, "kind")
+    tag, body, check = take_block(reader, 0)
+    require(tag == 1 and reader.left() == 0, "schema file")
+    return Schema(body), check
+
+
+def decode_message(data):
+    """{name: bytes of its elements} of a whole file."""
+    reader = Reader(data)
+    require(take_prologue(reader) == 1, "kind")
+    check, k, tag, schema = 0, 0, None, None
+    while tag != 2:
+        tag, body, check = take_block(reader, check)
+        require((tag == 1) == (k == 0), "order of blocks")
+        schema = schema or Schema(body)
+        k += 1
+    message = Reader(body)
+    flags = message.varint()
+    require(flags < 16, "flags")
+    seed = message.uint(8) if flags & 1 else None
+    worker = message.varint() if flags & 2 else None
+    step = message.varint() if flags & 4 else None
+    require(message.left() == 0, "message's end")
+    key = message_key(seed or 0, worker, step)
+    frames = Frames(reader, check, k)
+    digests, out = [], {}
+    for ordinal, tensor in enumerate(schema.tensors):
+        its_digest, out[tensor.name] = frames.tensor(schema, ordinal, key)
+        digests.append(its_digest)
+    start = reader.at
+    tag, body, _ = take_block(reader, frames.base + frames.k)
+    size, end = reader.at - start, Reader(body)
+    require(tag == 0x7F, "END")
+    if flags & 8:
+        require([end.uint(4) for _ in digests] == digests, "digests")
+    require([end.varint() for _ in frames.lengths] == frames.lengths and end.left() == 0, "lengths")
+    require(reader.uint(4) == size and reader.take(4) == b"GZnd" and reader.left() == 0, "tail")
+    return out
+
+
+def decode_bare(schema_data, data):
+    schema, schema_digest = read_schema_file(schema_data)
+    reader = Reader(data)
+    require(reader.take(5) == b"\x89GRb\x01", "magic")
+    flags = reader.uint(1)
+    require(reader.uint(8) == schema_digest, "another schema")
+    seed = reader.uint(8)
+    worker = reader.varint() if flags & 1 else None
+    step = reader.varint() if flags & 2 else None
+    key = message_key(seed, worker, step)
+    digests, out = [], {}
+    if sum(tensor.size for tensor in schema.tensors) > 2**22:
+        frames = Frames(reader, xxh3(data[:reader.at], schema_digest), 0)
+        for ordinal, tensor in enumerate(schema.tensors):
+            its_digest, out[tensor.name] = frames.tensor(schema, ordinal, key)
+            digests.append(its_digest)
+        covered, seed = data[reader.at:reader.at + 4], frames.base + frames.k
+    else:
+        covered, seed = data[:-8], schema_digest
+        require(int.from_bytes(data[-8:], "little") == xxh3(covered, seed), "check")
+        for ordinal, tensor in enumerate(schema.tensors):
+            its_digest, out[tensor.name] = bare_tensor(reader, schema, ordinal, key, flags >> 2 & 1)
+            digests.append(its_digest)
+    require(reader.uint(4) == xxh3(b"".join(d.to_bytes(4, "little") for d in digests)) & 0xFFFFFFFF, "digest")
+    require(reader.uint(8) == xxh3(covered, seed) and reader.left() == 0, "check")
+    return out
+
+
+def bare_tensor(reader, schema, ordinal, key, exceptions):
+    """A tensor of a short bare message: one chunk, of a length that follows from its parameters."""
+    tensor = schema.tensors[ordinal]
+    decoder = Decoder(schema, ordinal, key, reader)
+    listed = take_exceptions(reader, tensor.size) if exceptions else []
+    if decoder.scheme == "raw":
+        size = tensor.size * tensor.item
+    else:
+        size = 4 * -(-tensor.size // decoder.bucket) if decoder.bucket else 0
+        size += packed_size(2 * decoder.m + 1, tensor.size)
+    payload = Reader(reader.take(size))
+    digested, elements = decoder.chunk(payload, 0, listed, 0, tensor.size)
+    require(payload.left() == 0, "payload's end")
+    return digest([digested]), elements

@@ -1,0 +1,154 @@
+"""Every worked example of spec/ against the program and against page_decoder.py, which is written from the pages.
+
+    GRADCODEC=build/release/gradcodec python3 tests/spec/spec_examples_test.py
+"""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import examples
+import page_decoder
+
+PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", "build/release/gradcodec")).resolve()
+EXAMPLES = examples.read_examples()
+LARGE = 100_000  # elements; beyond, the program alone decodes
+
+
+def size_of(example):
+    return sum(np.prod(tensor["shape"], dtype=int) for tensor in example.tensors.values())
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def run_program(self, *arguments, expect=0):
+        done = subprocess.run([PROGRAM, *arguments], cwd=self.path, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, expect, "%s: %s" % (arguments, done.stderr))
+        return done.stdout
+
+    def for_each_example(self, check):
+        for name, example in EXAMPLES.items():
+            with self.subTest(example=name, page=example.page):
+                check(example)
+
+    def write_files(self, example):
+        for name, data in example.files.items():
+            (self.path / name).write_bytes(data)
+
+    @staticmethod
+    def schema_of(example, file):
+        """The schema file's arguments, for a bare message."""
+        schema = next((name for name in example.files if name.endswith(".schema")), None)
+        return ["--schema", schema] if file.endswith(".bare") else []
+
+
+class Program(Case):
+    def test_there_are_examples(self):
+        self.assertGreaterEqual(len(EXAMPLES), 9)
+
+        def check(example):
+            self.assertTrue(example.files and example.tensors and example.commands)
+
+        self.for_each_example(check)
+
+    def test_commands_make_the_same_bytes(self):
+        def check(example):
+            example.write_input(self.path)
+            for command in example.commands:
+                self.run_program(*command, "-f", "-q")
+            for name, data in example.files.items():
+                self.assertEqual((self.path / name).read_bytes().hex(" "), data.hex(" "), name)
+
+        self.for_each_example(check)
+
+    def test_decompress_gives_the_printed_values(self):
+        def check(example):
+            self.write_files(example)
+            for name in example.files:
+                if name.endswith(".schema"):
+                    continue
+                self.run_program("decompress", name, "-o", "out.npz", "-f", "-q", *self.schema_of(example, name))
+                with np.load(self.path / "out.npz") as arrays:
+                    out = {key: arrays[key].tobytes() for key in arrays.files}
+                    shapes = {key: list(arrays[key].shape) for key in arrays.files}
+                self.assertEqual(out, example.decoded(), name)
+                self.assertEqual(shapes, {key: tensor["shape"] for key, tensor in example.tensors.items()})
+
+        self.for_each_example(check)
+
+    def test_accounts_add_up(self):
+        def check(example):
+            self.write_files(example)
+            for name, data in example.files.items():
+                if not name.endswith(".gradz"):
+                    continue
+                said = json.loads(self.run_program("info", "--test", "--json", name, "-q"))
+                self.assertEqual(said["total_bytes"], len(data))
+                self.assertEqual(sum(said["parts"].values()), len(data))
+                tensors = said["tensors"]
+                self.assertEqual(sum(tensor["payload_bytes"] for tensor in tensors), said["parts"]["payloads"])
+                self.assertEqual(12 * sum(tensor["frames"] for tensor in tensors),
+                                 said["parts"]["frame heads and checks"])
+
+        self.for_each_example(check)
+
+    def test_any_damaged_byte_is_found(self):
+        example = EXAMPLES["one"]
+        (name, data), = example.files.items()
+        for at in range(len(data)):
+            damaged = data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1:]
+            (self.path / name).write_bytes(damaged)
+            self.run_program("info", "--test", name, "-q", expect=3)
+
+
+class Pages(Case):
+    """The pages suffice: a decoder of their words alone gives the printed values."""
+
+    def test_decoder_of_the_pages(self):
+        def check(example):
+            if size_of(example) > LARGE:
+                return
+            for name, data in example.files.items():
+                if name.endswith(".gradz"):
+                    self.assertEqual(page_decoder.decode_message(data), example.decoded(), name)
+                elif name.endswith(".bare"):
+                    schema = next(data for name, data in example.files.items() if name.endswith(".schema"))
+                    self.assertEqual(page_decoder.decode_bare(schema, data), example.decoded(), name)
+
+        self.for_each_example(check)
+
+    def test_it_decodes_what_the_program_writes(self):
+        """Beyond the examples: every float type, buckets, chunks, exceptions, subnormal numbers."""
+        random = np.random.default_rng(1)
+        values = random.standard_normal(4500) * 10.0 ** random.integers(-6, 6, 4500)
+        values[[0, 17, 4400]] = [np.inf, np.nan, 1e-40]
+        np.savez(self.path / "x.npz", a=values.astype("<f4"), b=values[:9], c=(values[20:60] / 1e6).astype("<f2"),
+                 d=np.float32(3), e=np.zeros((0, 3), "<f4"), f=np.arange(6, dtype=">i4"), g=np.zeros((2, 2), "<c16"))
+        for scheme in ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01",
+                       "dither:nmse=0.5,bucket=4096", "dither:step=1e-3", "dqsg:levels=5,clip=1"):
+            with self.subTest(scheme=scheme):
+                self.run_program("compress", "x.npz", "-o", "x.gradz", "--scheme", scheme, "--coder", "pack", "--seed",
+                                 "5", "--worker", "3", "--chunk-log2", "12", "--nonfinite", "keep", "-f", "-q")
+                self.run_program("decompress", "x.gradz", "-o", "y.npz", "-f", "-q")
+                with np.load(self.path / "y.npz") as arrays:
+                    expected = {key: arrays[key].tobytes() for key in arrays.files}
+                self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
+
+    def test_it_refuses_damage(self):
+        data = EXAMPLES["one"].files["one.gradz"]
+        for at in range(len(data)):
+            with self.assertRaises(page_decoder.Damaged):
+                page_decoder.decode_message(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1:])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,154 @@
+"""The pages of spec/ against the code: every scheme and coder has its page and every page its code; numbers in tables are
+those of the headers; links lead somewhere.
+
+    GRADCODEC=build/release/gradcodec python3 tests/spec/spec_pages_test.py
+"""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPEC = ROOT / "spec"
+PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", ROOT / "build/release/gradcodec")).resolve()
+CONTAINER = (SPEC / "container.md").read_text()
+SECTIONS = ["Parameters", "Stored", "Decoding", "Refused", "The encoder", "Promises"]
+
+
+def code(path):
+    return (ROOT / path).read_text()
+
+
+def section(text, title):
+    """What stands under `## title`, or `### title`, up to the next heading of the same rank or a higher one."""
+    found = re.search(r"^(##+) (?:\d+\. )?%s[^\n]*\n(.*?)(?=^##?\1? |\Z)" % re.escape(title), text, re.M | re.S)
+    if found is None:
+        raise AssertionError("no section " + title)
+    return found.group(2)
+
+
+def tables(text):
+    """All rows of all tables, as lists of cells without backquotes."""
+    rows = [line.strip("|\n").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip().replace("`", "") for cell in row] for row in rows if not set("".join(row)) <= set("- ")]
+
+
+def enum(path, name):
+    """{enumerator: number}, each with a number of its own."""
+    body = re.search(r"enum (?:class )?%s[^{]*\{(.*?)\}" % name, code(path), re.S).group(1)
+    return {key: int(value, 0) for key, value in re.findall(r"(\w+)\s*=\s*(\w+)", re.sub(r"//.*", "", body))}
+
+
+def constant(path, name):
+    """Of `name = EXPRESSION`, or of one in a list of several."""
+    text = re.search(r"\b%s = ([^,;]+)[,;]" % name, code(path)).group(1)
+    return eval(re.sub(r"uint64_t\{1\}", "1", text), {})  # of our own header
+
+
+def number(text):
+    power = re.fullmatch(r"10\^(-?\d+)", text)
+    return 10.0 ** int(power.group(1)) if power else float(text.replace(",", ""))
+
+
+class Pages(unittest.TestCase):
+    def test_code_and_pages_pair(self):
+        for folder in ("schemes", "coders"):
+            pages = {page.stem for page in (SPEC / folder).glob("*.md")} - {"TEMPLATE"}
+            self.assertEqual(pages, {file.stem for file in (ROOT / "codec" / folder).glob("*.cc")}, folder)
+
+    def test_schemes_of_the_program(self):
+        out = subprocess.run([PROGRAM, "schemes", "--json"], capture_output=True, text=True, check=True).stdout
+        for scheme in json.loads(out):
+            with self.subTest(scheme=scheme["name"]):
+                page = (SPEC / "schemes" / (scheme["name"] + ".md")).read_text()
+                self.assertTrue(page.startswith("# Scheme `%s`" % scheme["name"]))
+                rows = tables(section(page, "Parameters"))[1:]
+                self.assertEqual([row[0] for row in rows], [param["name"] for param in scheme["params"]])
+                for row, param in zip(rows, scheme["params"]):
+                    low, high = re.match(r"([^ ]+) to ([^ ,]+(?:,\d{3})*)", row[1]).groups()
+                    self.assertAlmostEqual(number(low) / (param["min"] or 1), 1 if param["min"] else 0)
+                    self.assertAlmostEqual(number(high) / param["max"], 1)
+
+    def test_pages_of_schemes_follow_the_template(self):
+        for page in (SPEC / "schemes").glob("*.md"):
+            titles = re.findall(r"^## (.*)$", page.read_text(), re.M)
+            wanted = SECTIONS + (["Example", "Changes"] if page.stem != "subtractive_dither" else [])
+            self.assertEqual(titles, wanted, page.name)
+
+    def test_coders_ids(self):
+        for page in (SPEC / "coders").glob("*.md"):
+            name, its_id = re.match(r"# Coder `(\w+)` \(id (\d+)\)", page.read_text()).groups()
+            self.assertEqual(name, page.stem)
+            text = code("codec/coders/%s.cc" % name)
+            self.assertIn('name() const override { return "%s"; }' % name, text)
+            self.assertIn("id() const override { return %s; }" % its_id, text)
+
+    def test_links(self):
+        for page in SPEC.rglob("*.md"):
+            text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+            for target in re.findall(r"\]\(([^)]+)\)", text):
+                if not target.startswith("http"):
+                    self.assertTrue((page.parent / target.partition("#")[0]).exists(), "%s: %s" % (page, target))
+
+
+class Numbers(unittest.TestCase):
+    def test_dtypes(self):
+        rows = [row for row in tables((SPEC / "numbers.md").read_text()) if re.fullmatch(r"\d+", row[0])]
+        self.assertEqual({row[1] if row[1] != "bool" else "boolean": int(row[0]) for row in rows[1:]},
+                         {key: value for key, value in enum("codec/tensor.h", "Code").items() if value > 0})
+        plain = re.findall(r'\{"(\w+)", (\d+), (\d+)\}', code("codec/tensor.cc"))
+        self.assertEqual([tuple(row[1:4]) for row in rows[1:]], plain)
+
+    def test_tags(self):
+        rows = tables(section(CONTAINER, "Blocks"))
+        tags = {row[1].lower(): int(row[0], 16) for row in rows if re.fullmatch(r"[0-9A-F]{2}", row[0])}
+        self.assertEqual(tags, enum("format/layout.h", "Tag"))
+        self.assertIn("tag >= 0x80", code("format/layout.h"))
+
+    def test_kinds_forms_origins(self):
+        whole = {row[1]: row[2] for row in tables(CONTAINER) if len(row) == 3}
+        self.assertEqual(whole["origin"].split(": ")[1], "1 .npy, 2 .npz, 3 HDF5")
+        self.assertEqual(enum("format/dumps/source.h", "DumpKind"), {"npy": 1, "npz": 2, "hdf5": 3})
+        kinds = next(row[3] for row in tables(CONTAINER) if row[2] == "kind")
+        self.assertEqual(kinds, "1 message, 2 schema file")
+        self.assertEqual(enum("format/layout.h", "FileKind"), {"message": 1, "schema": 2})
+        forms = [row[0].split() for row in tables(section(CONTAINER, "Forms"))[1:]]
+        self.assertEqual({form[1]: int(form[0]) for form in forms if len(form) == 2}, enum("format/layout.h", "Form"))
+
+    def test_flags(self):
+        flags = {row[1]: row[2] for row in tables(section(CONTAINER, "MESSAGE")) if len(row) == 3}["flags"]
+        for flag, name in re.findall(r"(\d) (\w+)", flags.partition(";")[0]):
+            self.assertEqual(constant("format/layout.cc", "k%sFlag" % name.rstrip("s").capitalize()), int(flag))
+        flags = {row[1]: row[2] for row in tables(section(CONTAINER, "Schema files")) if len(row) == 3}["flags"]
+        for flag, name in re.findall(r"(\d) (\w+)", flags.partition("(")[0]):
+            self.assertEqual(constant("format/bare.cc", "k%sFlag" % name.capitalize()), int(flag))
+
+    def test_limits(self):
+        layout = "format/layout.h"
+        self.assertEqual(constant(layout, "kMaxBody"), 2**28 - 1)
+        self.assertEqual([constant(layout, "k%sChunkLog2" % which) for which in ("Min", "Max")], [12, 22])
+        self.assertEqual(constant(layout, "kMaxSchemeText"), 1024)
+        self.assertEqual(constant("codec/tensor.h", "kMaxRank"), 32)
+        self.assertEqual(constant("codec/tensor.h", "kMaxNameSize"), 65535)
+        self.assertEqual(constant("format/bare.h", "kMaxShortBare"), 2**22)
+        self.assertEqual(constant("codec/schemes/subtractive_dither.h", "kMaxLevel"), 32767)
+        self.assertEqual(constant("codec/schemes/subtractive_dither.h", "kMaxBucket"), 2**22)
+        self.assertEqual(constant("codec/random.cc", "kMessageScope"), 0x6D736731)
+        limits = dict(tables(section(CONTAINER, "Limits")))
+        self.assertEqual(limits["body of a block, payload of a frame"], "2^28 - 1 bytes")
+        self.assertEqual(limits["elements a chunk"], "2^22")
+        self.assertEqual(limits["rank"], "32")
+        self.assertEqual(limits["name"], "65,535 bytes")
+        self.assertEqual(limits["scheme text; schemes"], "1,024 bytes; 4,096")
+
+    def test_purposes(self):
+        self.assertEqual(enum("codec/random.h", "Purpose"), {"rounding": 1, "narrowing": 2})
+        self.assertIn("purpose 1 (rounding)", (SPEC / "schemes/subtractive_dither.md").read_text())
+        self.assertIn("stage 255, purpose 2", (SPEC / "numbers.md").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
