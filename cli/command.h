@@ -1,5 +1,6 @@
 // A subcommand: one file that declares its options, and does it. Parsing is not doing: `run` is called after everything
-// has been parsed, and takes nothing from CLI11. SPDX-License-Identifier: Apache-2.0
+// has been parsed, and takes nothing from CLI11.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,6 @@
 // Byte planes: all lowest bytes of the words of a chunk, then all second bytes, and so on, which a general-purpose
-// compressor likes better than words. SPDX-License-Identifier: Apache-2.0
+// compressor likes better than words.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "codec/bytes.h"

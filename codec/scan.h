@@ -4,7 +4,8 @@
 // count in no maximum and no sum. (Above 2^126 a decoded value, up to 1.5 steps from zero, could overflow.)
 //
 // Sums are defined: 16 interleaved float64 partial sums a chunk, added in the order that kernels::Sums::total states,
-// chunks in order. So they are equal on every machine. SPDX-License-Identifier: Apache-2.0
+// chunks in order. So they are equal on every machine.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -103,6 +103,9 @@ class Scheme {
   // True for `raw`, which carries the bytes of any element type and has neither encoder nor decoder.
   virtual bool carries_bytes() const { return false; }
 
+  // Whether what it decodes to depends on the message's random numbers.
+  virtual bool draws() const = 0;
+
   // Throws Error(usage) on parameters that are each in range but impossible together. `encoding`: those that only the
   // encoder needs are there too.
   virtual void check(const Params& params, bool encoding) const = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -29,7 +30,14 @@ void set_element(std::span<std::byte> bytes, size_t i, T value) {
 }
 
 // Beyond float32's range by rounding: infinity, as the conversion of IEEE 754 says (in C++ it is undefined).
+// NaN goes by its bits, as processors differ there: sign, the top of the payload, and never an infinity.
 float to_float(double x) {
+  if (std::isnan(x)) {
+    const auto bits = std::bit_cast<uint64_t>(x);
+    const auto payload = static_cast<uint32_t>(bits >> 29) & 0x7FFFFF;
+    return std::bit_cast<float>(static_cast<uint32_t>(bits >> 63) << 31 | 0x7F800000 |
+                                (payload == 0 ? 0x400000 : payload));
+  }
   constexpr double kHalfwayToInfinity = 0x1.ffffffp127;
   if (std::fabs(x) >= kHalfwayToInfinity)
     return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(std::copysign(1.0, x)));
@@ -40,15 +48,21 @@ void widen_doubles(ByteView in, std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = to_float(element<double>(in, i));
 }
 
+double to_double(float x) {
+  if (!std::isnan(x)) return static_cast<double>(x);
+  const uint64_t bits = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<double>(bits >> 31 << 63 | uint64_t{0x7FF} << 52 | (bits & 0x7FFFFF) << 29);
+}
+
 void to_doubles(std::span<const float> x, std::span<std::byte> out) {
-  for (size_t i = 0; i < x.size(); ++i) set_element(out, i, static_cast<double>(x[i]));
+  for (size_t i = 0; i < x.size(); ++i) set_element(out, i, to_double(x[i]));
 }
 
 [[noreturn]] void too_large(float x, uint64_t index, const DType& dtype) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
-  throw Error(Exit::bad_input, "element " + std::to_string(index) + " decodes to " + std::string(text.data(), end) +
-                                   ", beyond the range of " + dtype.name() + ": write a wider type with --dtype f4");
+  throw Error(Exit::limit, "element " + std::to_string(index) + " decodes to " + std::string(text.data(), end) +
+                               ", beyond the range of " + dtype.name() + ": write a wider type with --dtype f4");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace gradcodec {
 void widen(const DType& dtype, ByteView in, std::span<float> out);
 
 // float32 to `dtype`, into x.size() elements. float64 is exact. The 16-bit types are rounded at random, so that the
-// mean is kept: element i by the draw of coordinate first + i. Throws Error(bad_input) if a finite value is larger than
+// mean is kept: element i by the draw of coordinate first + i. Throws Error(limit) if a finite value is larger than
 // the type's largest; infinities and NaN stay what they are.
 void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& draws, uint64_t first,
             std::span<std::byte> out);

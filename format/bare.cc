@@ -54,6 +54,7 @@ Bytes BareWriter::header(uint8_t flags) const {
 
 void BareWriter::append(const Frame& frame) {
   if (short_) {
+    if (frame.size() > kMaxBody) throw Error(Exit::limit, "a tensor of a bare message would pass 2^28 bytes");
     held_.push_back(frame);
     return;
   }
@@ -182,6 +183,7 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
                                                Progress& progress) const {
   const std::vector<KnownScheme> schemes = parse_schemes(schema_);
   std::vector<uint32_t> digests;
+  bool any_exception = false;
   Workspace work;
   Bytes elements;
   FrameWalk walk(schema_, true);
@@ -199,6 +201,7 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
     const auto decoder = make_tensor_decoder(plan, in, output.dtype);
     std::vector<Exception> list;
     if (exceptions_) read_exceptions(in, place.range.count, true, list);
+    any_exception |= !list.empty();
     const uint64_t size = has_length(*scheme.coder) ? in.get<uint32_t>() : decoder->payload_size(place.range).value();
     const ByteReader payload(in.get_bytes(size), "the tensor's payload");
     const uint64_t digest = decoder->decode(payload, Form::coder, list, place.range, work, elements);
@@ -209,6 +212,7 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
     sink->write(elements);
     sink->end();
   }
+  if (any_exception != exceptions_) in.fail("is flagged to list exceptions and lists none");
   return digests;
 }
 

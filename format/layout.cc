@@ -157,9 +157,14 @@ Schema parse_schema(ByteView body) {
   }
   const uint64_t tensors = in.get_varint();
   if (schema.origin == DumpKind::npy && tensors != 1) in.fail("says .npy but has not one tensor");
+  uint32_t used = 0;
   for (uint64_t left = tensors; left > 0; --left) {
     schema.tensors.push_back(parse_tensor_entry(in, schema.schemes.size()));
+    const uint32_t scheme = schema.tensors.back().scheme;
+    if (scheme > used) in.fail("lists its schemes in another order than that of their first use");
+    used = std::max(used, scheme + 1);
   }
+  if (used != schema.schemes.size()) in.fail("lists a scheme that no tensor uses");
   in.expect_end();
   check_names(schema.tensors, in);
   return schema;

@@ -21,10 +21,14 @@ bool takes_scheme(const TensorInfo& info, const CompressOptions& options) {
   return !matches_any(options.exclude, info.name);
 }
 
-// Whether anything in the message depends on its seed: raw alone does not.
-bool draws(const Schema& schema) {
-  return std::any_of(schema.schemes.begin(), schema.schemes.end(),
-                     [](const StoredScheme& scheme) { return scheme.text != "raw"; });
+// Whether anything in the message depends on its seed; nothing if a scheme is not known to this version.
+std::optional<bool> draws(const Schema& schema) {
+  bool any = false;
+  for (const KnownScheme& scheme : parse_schemes(schema)) {
+    if (scheme.choice.scheme == nullptr) return std::nullopt;
+    any |= scheme.choice.scheme->draws();
+  }
+  return any;
 }
 
 // Runs f; what it throws is said to be in this tensor.
@@ -301,7 +305,7 @@ Schema plan_schema(const Source& source, const CompressOptions& options) {
 
 Message plan_message(const Schema& schema, const MessageId& id) {
   Message message;
-  if (draws(schema)) message.seed = id.seed;
+  if (draws(schema).value()) message.seed = id.seed;
   message.worker = id.worker;
   message.step = id.step;
   message.digests = true;
@@ -309,7 +313,7 @@ Message plan_message(const Schema& schema, const MessageId& id) {
 }
 
 MessageId id_of(const Schema& schema, const Message& message) {
-  if (draws(schema) != message.seed.has_value()) {
+  if (draws(schema).value_or(message.seed.has_value()) != message.seed.has_value()) {
     throw Error(Exit::bad_input, message.seed ? "has a seed though no scheme of it draws random numbers"
                                               : "has no seed though a scheme of it draws random numbers");
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "format/cbor.h"
 #include "format/checksum.h"
 #include "format/wrapped.h"
 
@@ -140,6 +141,9 @@ bool ContainerReader::begin() {
     if (kind_ == FileKind::schema) return true;
   }
   base_ = seed;
+  if (!tree_.empty() && schema_.origin != DumpKind::hdf5) {
+    throw Error(Exit::bad_input, "has a TREE block though it was not made from HDF5");
+  }
   return true;
 }
 
@@ -158,11 +162,13 @@ void ContainerReader::take_header_block(Block block) {
       if (accounts_.tree > 0) throw Error(Exit::bad_input, "has two TREE blocks");
       accounts_.tree = block.size;
       tree_ = unwrap_body(block.body, "the TREE block", std::min(kMaxTree, memory_));
+      check_cbor(tree_, "the TREE block");
       return;
     case Tag::metadata:
       if (accounts_.metadata > 0) throw Error(Exit::bad_input, "has two METADATA blocks");
       accounts_.metadata = block.size;
       metadata_ = unwrap_body(block.body, "the METADATA block", std::min(kMaxMetadata, memory_));
+      check_cbor(metadata_, "the METADATA block");
       return;
     case Tag::end:
       throw Error(Exit::bad_input, "ends before its MESSAGE block");
@@ -201,7 +207,12 @@ void ContainerReader::count_frame(uint64_t size) {
 
 std::vector<uint32_t> ContainerReader::finish() {
   const uint64_t offset = input_.position();
-  const Block block = read_block(base_ + k_, "the END block", kMaxBody);
+  Block block = read_block(base_ + k_, "the END block", kMaxBody);
+  while (may_skip(block.tag)) {
+    ++k_;
+    accounts_.skipped += block.size;
+    block = read_block(base_ + k_, "the END block", kMaxBody);
+  }
   if (block.tag != static_cast<uint8_t>(Tag::end)) damaged(offset, "the block after the frames is not END");
   accounts_.end = block.size;
   ByteReader in(block.body, "the END block");

@@ -1,10 +1,11 @@
 // The quantizer of dqsg with step = rms sqrt(12 T), so that E ||x' - x||^2 = T ||x||^2, or with a step given. The
-// alphabet is as large as max |x| / step needs; values beyond 32,767 steps are set aside. SPDX-License-Identifier:
-// Apache-2.0
+// alphabet is as large as max |x| / step needs; values beyond 32,767 steps are set aside.
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/dither.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -43,24 +44,33 @@ float step_for_nmse(double squares, uint64_t n, double nmse) {
   return clamp_step(std::sqrt(12.0 * nmse * (squares / static_cast<double>(n))));
 }
 
-// Over the buckets of a chunk: the largest level needed, and whether a value lies beyond kMaxLevel.
+// What the values need: the largest level among those that are not set aside, and whether any is.
 struct Reach {
   uint32_t max_level = 0;
   bool exceeded = false;
 
-  void add(float max, float step) {
+  // `max`: of the values' regular magnitudes.
+  void add(std::span<const float> values, float max, float step) {
+    const double limit = static_cast<double>(kMaxLevel) * static_cast<double>(step);
+    if (static_cast<double>(max) > limit) {
+      exceeded = true;
+      max = 0;
+      for (const float value : values) {
+        if (fits(std::bit_cast<uint32_t>(value), limit)) max = std::max(max, std::fabs(value));
+      }
+    }
     max_level = std::max(max_level, level_for(max, step));
-    exceeded |= static_cast<double>(max) > static_cast<double>(kMaxLevel) * static_cast<double>(step);
   }
 };
 
-// Each bucket's own reach, in one pass; irregular values are 0 to the rule, as in encode.
-Reach reach_of_buckets(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, const StepRule& rule) {
+// Over the buckets, or chunks if the tensor has one step; irregular values are 0 to the rule, as in encode.
+Reach reach_of(const Tensor& tensor, const Inputs& inputs, const DitherLayout& layout, const StepRule& rule) {
   Reach reach;
+  const uint64_t run = layout.bucket == 0 ? inputs.chunk_len : layout.bucket;
   for_each_chunk(tensor, inputs.chunk_len, [&](Range, std::span<const float> x) {
-    for (size_t at = 0; at < x.size(); at += bucket) {
-      const std::span<const float> values = x.subspan(at, std::min<size_t>(bucket, x.size() - at));
-      reach.add(extent_of(values).max, rule(values));
+    for (size_t at = 0; at < x.size(); at += run) {
+      const std::span<const float> values = x.subspan(at, std::min<size_t>(run, x.size() - at));
+      reach.add(values, extent_of(values).max, layout.bucket == 0 ? layout.step : rule(values));
     }
   });
   return reach;
@@ -73,9 +83,12 @@ class Dither final : public Scheme {
   std::string_view summary() const override { return "subtractive dither, its step chosen for the error"; }
   std::string_view promises() const override {
     return "unbiased; each error uniform on (-step/2, step/2) and independent of the value, step = rms sqrt(12 nmse);\n"
-           "E||x'-x||^2 = nmse ||x||^2 for each tensor or bucket (at most that, where values are kept exactly)";
+           "E||x'-x||^2 = nmse ||x||^2 for each tensor or bucket (less where values are\n"
+           "kept exactly, more where a step would be below 2^-126)";
   }
   std::string_view source() const override { return "Schuchman 1964; the quantizer is that of dqsg"; }
+
+  bool draws() const override { return true; }
 
   void check(const Params& params, bool encoding) const override {
     const bool nmse = params.count("nmse") != 0;
@@ -93,12 +106,13 @@ class Dither final : public Scheme {
     Reach reach;
     if (layout.bucket == 0) {
       layout.step = step_of(tensor, params, inputs, extent);
-      reach.add(extent.max, layout.step);
+      reach.max_level = level_for(extent.max, layout.step);
     } else {
       const double nmse = std::get<double>(params.at("nmse"));
       rule = [nmse](std::span<const float> x) { return step_for_nmse(squares_of(x), x.size(), nmse); };
-      reach = reach_of_buckets(tensor, inputs, layout.bucket, rule);
     }
+    // One more pass where each bucket has its own step, or where the largest value is one to set aside.
+    if (layout.bucket != 0 || reach.max_level == kMaxLevel) reach = reach_of(tensor, inputs, layout, rule);
     layout.max_level = reach.max_level;
     return std::make_unique<SubtractiveEncoder>(tensor, layout, inputs, std::numeric_limits<float>::infinity(),
                                                 extent.irregular > 0 || reach.exceeded, std::move(rule));

@@ -64,6 +64,8 @@ class Dqsg final : public Scheme {
   }
   std::string_view source() const override { return "Abdi and Fekri, arXiv 1904.01197; AAAI 2020, supplement 1"; }
 
+  bool draws() const override { return true; }
+
   void check(const Params& params, bool) const override {
     const int64_t levels = std::get<int64_t>(params.at("levels"));
     if (levels % 2 == 0) throw Error(Exit::usage, "'levels' must be odd, not " + std::to_string(levels));

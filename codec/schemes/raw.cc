@@ -12,6 +12,7 @@ class Raw final : public Scheme {
   std::string_view promises() const override { return "every bit comes back, NaN payloads and signs of zero included"; }
   std::string_view source() const override { return "byte planes, as in HDF5's shuffle filter"; }
   bool carries_bytes() const override { return true; }
+  bool draws() const override { return false; }
   void check(const Params&, bool) const override {}
   std::unique_ptr<Encoder> prepare(const Tensor&, const Params&, const Inputs&) const override {
     throw Error(Exit::bug, "raw has no encoder of values");

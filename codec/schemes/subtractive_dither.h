@@ -3,8 +3,8 @@
 //
 // The error is uniform on (-step/2, step/2) and independent of x (Schuchman 1964; Abdi and Fekri, "Quantized
 // compressive sampling of stochastic gradients", AAAI 2020, supplement section 1): unbiased, of variance step^2 / 12
-// exactly. No symbol overloads: the encoder chooses M with M step >= |x|, or sets x aside. SPDX-License-Identifier:
-// Apache-2.0
+// exactly. No symbol overloads: the encoder chooses M with M step >= |x|, or sets x aside.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

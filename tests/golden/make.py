@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the golden files: inputs, .gradz files and what they decode to, as the program at GRADCODEC makes them now.
+
+    GRADCODEC=build/release/gradcodec tests/golden/make.py [FOLDER]
+
+They are the format: what this version writes, every later one must read to the same values and (but for zstd's payloads)
+write again, byte for byte. So nothing is ever replaced: where a file exists already, this script stops. To add a case
+after a release, add it to CASES: only files of cases that the manifest does not have are made.
+"""
+import hashlib
+import io
+import json
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "cli"))
+import support  # noqa: E402
+
+PACK = ["--coder=pack", "--seed=72623859790382856"]
+
+
+def case(name, source, *options, decode=((),), coder=PACK, bare=None):
+    """`bare`: the case whose file has the schema. `decode`: options of decompress, once for each output."""
+    return {"name": name, "input": source, "options": [*coder, *options], "decode": [list(d) for d in decode],
+            "bare": bare, "same_bytes": "--coder=pack" in coder}
+
+
+NARROW = ([], ["--dtype=f2"], ["--dtype=bf16"], ["--dtype=f8"])
+KEEP = "--nonfinite=keep"
+ZSTD = ["--coder=zstd", PACK[1]]
+CASES = [
+    *[case(f"dqsg-{n}", "real.npz", f"--scheme=dqsg:levels={n}", decode=NARROW) for n in (3, 5, 255, 257, 65535)],
+    *[case(f"dqsg-{n}-bucket-{b}", "real.npz", f"--scheme=dqsg:levels={n},bucket={b}")
+      for n, b in [(3, 512), (5, 7), (257, 100), (65535, 1)]],
+    case("dqsg-5-clip", "real.npz", "--scheme=dqsg:levels=5,clip=2.5"),
+    *[case(f"dither-{t}", "real.npz", f"--scheme=dither:nmse={t}") for t in ("0.3", "0.1", "0.001", "1e-8")],
+    case("dither-bucket", "real.npz", "--scheme=dither:nmse=0.1,bucket=100"),
+    case("dither-step", "real.npz", "--scheme=dither:step=0.002"),
+    case("worker", "real.npz", "--scheme=dqsg:levels=3", "--worker=4294967295"),
+    case("step", "real.npz", "--scheme=dqsg:levels=3", "--step=9223372036854775807"),
+    case("worker-and-step", "real.npz", "--scheme=dqsg:levels=3", "--worker=0", "--step=0"),
+    case("some-raw", "real.npz", "--scheme=dqsg:levels=3", "--include=*.bias", "--min-elements=50"),
+    case("metadata", "real.npz", "--scheme=raw", "--metadata", '{"a": [1, -2, 0.5], "b": null}'),
+    *[case(f"exceptions-{n}", "special.npz", f"--scheme={s}", KEEP, decode=([], ["--dtype=f8"]))
+      for n, s in [("dqsg", "dqsg:levels=5"), ("bucket", "dqsg:levels=257,bucket=3"), ("dither", "dither:nmse=0.1")]],
+    case("raw-special", "special.npz", "--scheme=raw"),
+    case("raw-types", "types.npz", "--scheme=raw"),
+    case("floats-dqsg", "types.npz", "--scheme=dqsg:levels=255"),
+    case("floats-dither", "types.npz", "--scheme=dither:nmse=0.01"),
+    case("bfloat16", "bits.npy", "--scheme=dqsg:levels=5", "--as-bf16"),
+    case("empty", "empty.npz", "--scheme=dqsg:levels=3"),
+    case("none", "none.npz", "--scheme=dqsg:levels=3"),
+    case("scalar", "scalar.npy", "--scheme=dqsg:levels=3"),
+    case("fortran", "fortran.npy", "--scheme=dqsg:levels=3"),
+    case("big-endian", "big-endian.npy", "--scheme=dqsg:levels=3"),
+    case("zeros", "zeros.npy", "--scheme=dqsg:levels=3", "--chunk-log2=12"),
+    *[case(f"chunks-{n}", "long.npy", f"--scheme={s}", "--chunk-log2=12")
+      for n, s in [("dqsg", "dqsg:levels=3"), ("bucket", "dqsg:levels=5,bucket=1000"), ("dither", "dither:nmse=0.1"),
+                   ("raw", "raw")]],
+    case("bare", "real.npz", "--scheme=dqsg:levels=3", bare="dqsg-3"),
+    case("bare-keys", "real.npz", "--scheme=dqsg:levels=3", "--worker=3", "--step=300", bare="dqsg-3"),
+    case("bare-bucket", "real.npz", "--scheme=dqsg:levels=257,bucket=100", bare="dqsg-257-bucket-100"),
+    case("bare-exceptions", "special.npz", "--scheme=dqsg:levels=5", KEEP, bare="exceptions-dqsg"),
+    case("bare-raw", "types.npz", "--scheme=raw", bare="raw-types"),
+    case("zstd-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=ZSTD),
+    case("zstd-raw", "types.npz", "--scheme=raw", coder=ZSTD),
+    case("zstd-chunks", "long.npy", "--scheme=dqsg:levels=5,bucket=1000", "--chunk-log2=12", coder=ZSTD),
+    case("zstd-bare", "real.npz", "--scheme=dqsg:levels=3", coder=ZSTD, bare="zstd-dqsg"),
+]
+
+
+def inputs():
+    """Name -> bytes. Values are a real gradient's, or written down here as bits."""
+    real = support.real_gradient()
+    weights = real["fc2.weight"].reshape(-1)
+    special = np.array([0x7FC00000, 0x7F800001, 0xFF800000, 0x7F800000, 0x7F7FFFFF, 0xFE800001, 0x7E800000, 0x80000000,
+                        0x00000001, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF000000, 0x2B8CBCCC], np.uint32)
+    arrays = {
+        "real.npz": {name: real[name] for name in ("fc1.bias", "fc2.bias", "fc3.bias", "fc3.weight")},
+        "special.npz": {"all": special.view(np.float32), "small": special[5:].view(np.float32),
+                        "half": np.array([0x3C00, 0x7C00, 0xFC00, 0x7E01, 0x0001, 0x8000, 0x5640], np.uint16).view(np.float16)},
+        "types.npz": {"f8": weights[:60].astype(np.float64) / 3, "f2": weights[:60].astype(np.float16), "f4": weights[:60],
+                      "i1": np.arange(-3, 4, dtype=np.int8), "u2": np.arange(65530, 65536, dtype=np.uint16),
+                      "i8": np.array([[-2**63, 2**63 - 1]]), "bool": np.array([True, False, True]),
+                      "c8": np.array([1 + 2j, -0.5j], np.complex64), "text": np.array(["a", "\u00fc\u20ac"]),
+                      "bytes": np.array([b"ab", b"c"]), "time": np.array(["2020-01-01"], "M8[D]")},
+        "empty.npz": {"a": np.zeros((0, 3), np.float32), "b": np.zeros((2, 0), np.int32), "c": np.float32(2.5)},
+        "none.npz": {},
+        "bits.npy": (weights[:200].view(np.uint32) >> 16).astype(np.uint16),
+        "scalar.npy": np.float32(-3.25),
+        "fortran.npy": np.asfortranarray(weights[:60].reshape(6, 10)),
+        "big-endian.npy": weights[:60].astype(">f8"),
+        "zeros.npy": np.zeros(5000, np.int8).astype(np.float16),
+        "long.npy": weights[:4500].astype(np.float16),
+    }
+    for name, value in arrays.items():
+        out = io.BytesIO()
+        if name.endswith(".npz"):
+            with zipfile.ZipFile(out, "w") as archive:  # numpy.savez writes the time of day
+                for member, array in value.items():
+                    data = io.BytesIO()
+                    np.save(data, array, allow_pickle=False)
+                    archive.writestr(zipfile.ZipInfo(member + ".npy"), data.getvalue())
+        else:
+            np.save(out, value, allow_pickle=False)
+        yield name, out.getvalue()
+
+
+def make(folder):
+    manifest_path = folder / "manifest.json"
+    manifest = json.loads(manifest_path.read_text()) if manifest_path.exists() else {"cases": [], "sha256": {}}
+    known = {c["name"] for c in manifest["cases"]}
+
+    def put(name, data):
+        path = folder / name
+        if path.exists() and path.read_bytes() != data:
+            sys.exit(f"{path} exists and differs: golden files are never replaced")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        manifest["sha256"][name] = hashlib.sha256(data).hexdigest()
+
+    def gradcodec(*args):
+        result = support.run(*args)
+        if result.code != 0:
+            sys.exit(f"{' '.join(map(str, args))}: {result.err}")
+        return result.out
+
+    new = [c for c in CASES if c["name"] not in known]
+    needed = {c["input"] for c in new}
+    for name, data in inputs():
+        if name in needed and f"inputs/{name}" not in manifest["sha256"]:
+            put(f"inputs/{name}", data)
+    for c in new:
+        source, packed = folder / "inputs" / c["input"], f"files/{c['name']}.gradz"
+        schema = []
+        if c["bare"]:
+            name = f"files/{c['bare']}.schema"
+            with tempfile.TemporaryDirectory() as scratch:
+                made = Path(scratch) / "schema"
+                gradcodec("info", folder / f"files/{c['bare']}.gradz", "--schema-out", made)
+                put(name, made.read_bytes())
+            schema = ["--schema", folder / name]
+        put(packed, gradcodec("compress", source, "-q", "-o", "-", *c["options"], *(["--bare", *schema] if schema else [])))
+        suffix = Path(c["input"]).suffix
+        for i, options in enumerate(c["decode"]):
+            put(f"expected/{c['name']}.{i}{suffix}", gradcodec("decompress", folder / packed, "-q", "-o", "-", *schema, *options))
+        manifest["cases"].append(c)
+    manifest_path.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+    print(f"{len(new)} cases made, {len(manifest['cases'])} in {manifest_path}")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
