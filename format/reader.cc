@@ -75,32 +75,33 @@ void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::s
   frame.payload = ByteView(bytes).subspan(4, static_cast<size_t>(size));
 }
 
-ContainerReader::Block ContainerReader::read_block(uint64_t seed, std::string_view what, uint64_t most) {
-  const uint64_t offset = input_.position();
-  Bytes bytes;
+// Tag, length, body and check, as they come; not checked.
+ContainerReader::Block ContainerReader::read_block(const std::string& what) {
+  Block block;
+  block.offset = input_.position();
+  Bytes& bytes = block.bytes;
   read(input_, bytes, 2, what);
-  const auto tag = std::to_integer<uint8_t>(bytes[0]);
   while ((std::to_integer<uint8_t>(bytes.back()) & 0x80) != 0) {
-    if (bytes.size() > 5) damaged(offset, std::string(what) + " has a length of more than 2^28");
+    if (bytes.size() > 4) damaged(block.offset, what + " has a length of 2^28 or more");
     read(input_, bytes, 1, what);
   }
   ByteReader head(bytes, what);
-  head.get<uint8_t>();
+  block.tag = head.get<uint8_t>();
   const uint64_t size = head.get_varint();
-  if (size > most) damaged(offset, std::string(what) + " claims " + std::to_string(size) + " bytes");
-  if (size > memory_) {
-    too_large(std::string(what), size);
-  }
-  const size_t head_size = bytes.size();
+  if (size > kMaxBody) damaged(block.offset, what + " claims " + std::to_string(size) + " bytes");
+  if (size > memory_) too_large(what, size);
+  block.head_size = bytes.size();
   read(input_, bytes, size + 8, what);
-  const uint64_t check = last_check(bytes);
-  if (checksum(ByteView(bytes).first(bytes.size() - 8), seed) != check) {
-    damaged(offset, std::string(what) + " does not match its check");
+  return block;
+}
+
+// Returns the check.
+uint64_t ContainerReader::check(const Block& block, uint64_t seed, const std::string& what) {
+  const uint64_t stored = last_check(block.bytes);
+  if (checksum(ByteView(block.bytes).first(block.bytes.size() - 8), seed) != stored) {
+    damaged(block.offset, what + " does not match its check");
   }
-  const uint64_t in_file = bytes.size();
-  bytes.resize(bytes.size() - 8);
-  bytes.erase(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(head_size));
-  return {tag, std::move(bytes), in_file, check};
+  return stored;
 }
 
 bool ContainerReader::begin() {
@@ -130,14 +131,13 @@ bool ContainerReader::begin() {
   while (!has_message_) {
     const bool first = k_ == 0;
     const std::string what = first ? "the SCHEMA block" : "block " + std::to_string(k_) + " before the frames";
-    const uint64_t at = input_.position();
-    Block block = read_block(seed, what, kMaxBody);
+    const Block block = read_block(what);
+    seed = check(block, seed, what);
     if (first != (block.tag == static_cast<uint8_t>(Tag::schema))) {
-      damaged(at, first ? "the first block is not SCHEMA" : "a second SCHEMA block");
+      damaged(block.offset, first ? "the first block is not SCHEMA" : "a second SCHEMA block");
     }
-    seed = block.check;
     ++k_;
-    take_header_block(std::move(block));
+    take_header_block(block);
     if (kind_ == FileKind::schema) return true;
   }
   base_ = seed;
@@ -147,27 +147,27 @@ bool ContainerReader::begin() {
   return true;
 }
 
-void ContainerReader::take_header_block(Block block) {
+void ContainerReader::take_header_block(const Block& block) {
   switch (static_cast<Tag>(block.tag)) {
     case Tag::schema:
-      accounts_.schema = block.size;
-      schema_ = parse_schema(block.body);
+      accounts_.schema = block.bytes.size();
+      schema_ = parse_schema(block.body());
       return;
     case Tag::message:
-      accounts_.message = block.size;
-      message_ = parse_message(block.body);
+      accounts_.message = block.bytes.size();
+      message_ = parse_message(block.body());
       has_message_ = true;
       return;
     case Tag::tree:
       if (accounts_.tree > 0) throw Error(Exit::bad_input, "has two TREE blocks");
-      accounts_.tree = block.size;
-      tree_ = unwrap_body(block.body, "the TREE block", std::min(kMaxTree, memory_));
+      accounts_.tree = block.bytes.size();
+      tree_ = unwrap_body(block.body(), "the TREE block", std::min(kMaxTree, memory_));
       check_cbor(tree_, "the TREE block");
       return;
     case Tag::metadata:
       if (accounts_.metadata > 0) throw Error(Exit::bad_input, "has two METADATA blocks");
-      accounts_.metadata = block.size;
-      metadata_ = unwrap_body(block.body, "the METADATA block", std::min(kMaxMetadata, memory_));
+      accounts_.metadata = block.bytes.size();
+      metadata_ = unwrap_body(block.body(), "the METADATA block", std::min(kMaxMetadata, memory_));
       check_cbor(metadata_, "the METADATA block");
       return;
     case Tag::end:
@@ -176,7 +176,7 @@ void ContainerReader::take_header_block(Block block) {
   if (!may_skip(block.tag)) {
     throw Error(Exit::unsupported, "has a block of type " + std::to_string(block.tag) + ", not known to this version");
   }
-  accounts_.skipped += block.size;
+  accounts_.skipped += block.bytes.size();
 }
 
 void ContainerReader::next(FrameBytes& frame, std::string_view place) {
@@ -206,16 +206,21 @@ void ContainerReader::count_frame(uint64_t size) {
 }
 
 std::vector<uint32_t> ContainerReader::finish() {
-  const uint64_t offset = input_.position();
-  Block block = read_block(base_ + k_, "the END block", kMaxBody);
-  while (may_skip(block.tag)) {
-    ++k_;
-    accounts_.skipped += block.size;
-    block = read_block(base_ + k_, "the END block", kMaxBody);
+  // END has the seed that follows the frames', so that it can be checked from the end; blocks to skip have those after
+  // it.
+  const std::string what = "the END block";
+  Block block = read_block(what);
+  uint64_t skipped = 0;
+  for (uint64_t i = 1; may_skip(block.tag); ++i) {
+    check(block, base_ + k_ + i, "a block after the frames");
+    skipped += block.bytes.size();
+    block = read_block(what);
   }
-  if (block.tag != static_cast<uint8_t>(Tag::end)) damaged(offset, "the block after the frames is not END");
-  accounts_.end = block.size;
-  ByteReader in(block.body, "the END block");
+  check(block, base_ + k_, what);
+  if (block.tag != static_cast<uint8_t>(Tag::end)) damaged(block.offset, "the block after the frames is not END");
+  accounts_.skipped += skipped;
+  accounts_.end = block.bytes.size();
+  ByteReader in(block.body(), what);
   std::vector<uint32_t> digests;
   if (message_.digests) {
     for (size_t i = 0; i < schema_.tensors.size(); ++i) digests.push_back(in.get<uint32_t>());
@@ -223,11 +228,12 @@ std::vector<uint32_t> ContainerReader::finish() {
   for (const uint32_t length : lengths_) {
     if (in.get_varint() != length) in.fail("says another length of a frame than the frame itself");
   }
+  if (skipped > 0 && in.get_varint() != skipped) in.fail("says another size of the blocks before it than theirs");
   in.expect_end();
   Bytes tail;
   read(input_, tail, kTailSize, "the tail");
   ByteReader end(tail, "the tail");
-  if (end.get<uint32_t>() != block.size) damaged(input_.position() - kTailSize, "the tail says another size of END");
+  if (end.get<uint32_t>() != accounts_.end) damaged(input_.position() - kTailSize, "the tail says another size of END");
   const ByteView magic = end.get_bytes(4);
   if (!std::equal(magic.begin(), magic.end(), std::as_bytes(std::span(kTailMagic)).begin())) {
     damaged(input_.position() - 4, "the tail does not end with the format's magic bytes");

@@ -77,13 +77,15 @@ class ContainerReader final : public FrameReader {
 
  private:
   struct Block {
-    uint8_t tag;
-    Bytes body;
-    uint64_t size;  // in the file
-    uint64_t check;
+    uint64_t offset = 0;  // in the input
+    Bytes bytes;          // all of it, tag to check
+    size_t head_size = 0;
+    uint8_t tag = 0;
+    ByteView body() const { return ByteView(bytes).subspan(head_size, bytes.size() - head_size - 8); }
   };
-  Block read_block(uint64_t seed, std::string_view what, uint64_t most);
-  void take_header_block(Block block);
+  Block read_block(const std::string& what);
+  static uint64_t check(const Block& block, uint64_t seed, const std::string& what);
+  void take_header_block(const Block& block);
   std::string frame_text(std::string_view place) const;
   void count_frame(uint64_t size);
 
