@@ -134,7 +134,8 @@ int run_decompress(const DecompressArguments& args) {
   const DecompressOptions options = options_of(args);
   if (args.stream && !args.schema.empty())
     throw Error(Exit::usage, "bare messages carry no end: --stream cannot part them");
-  if (args.stream && args.output != "-" && args.output.find("{}") == std::string::npos && args.input != "-") {
+  const bool to_stdout = args.output == "-" || (args.output.empty() && args.input == "-");
+  if (args.stream && !to_stdout && args.output.find("{}") == std::string::npos) {
     throw Error(Exit::usage, "--stream makes a dump a message: -o - or a name with {} for the message's number");
   }
   InputStream input(args.input);

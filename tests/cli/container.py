@@ -52,7 +52,9 @@ def schema(tensors, schemes=(("dqsg:levels=3", PACK),), chunk_log2=18, alignment
 
 
 def message(seed=7, digests=False, flags=0):
-    return varint(SEEDED | (DIGESTS if digests else 0) | flags) + struct.pack("<Q", seed)
+    """seed None: no scheme of the file draws."""
+    flags |= (DIGESTS if digests else 0) | (0 if seed is None else SEEDED)
+    return varint(flags) + (b"" if seed is None else struct.pack("<Q", seed))
 
 
 class Writer:
@@ -90,7 +92,8 @@ class Writer:
 
 def file_of(tensors, frames, schemes=(("dqsg:levels=3", PACK),), **options):
     """A file of these frames, each a payload or a dict of what Writer.frame takes; no digests."""
-    writer = Writer().block(SCHEMA, schema(tensors, schemes, **options)).block(MESSAGE, message())
+    seed = None if all(text == "raw" for text, _ in schemes) else 7
+    writer = Writer().block(SCHEMA, schema(tensors, schemes, **options)).block(MESSAGE, message(seed))
     for frame in frames:
         writer.frame(**frame) if isinstance(frame, dict) else writer.frame(frame)
     return writer.end()

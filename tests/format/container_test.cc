@@ -45,6 +45,7 @@ class TemporaryFile {
 
 Schema small_schema() {
   Schema schema;
+  schema.origin = DumpKind::hdf5;
   schema.schemes = {{"dqsg:levels=3", 0}, {"raw", 1}};
   schema.tensors = {{{"a", DType::parse("f4"), {3, 5}}, 0},
                     {{"b/c", DType::parse("U2"), {}}, 1},
@@ -112,7 +113,7 @@ Schema reparsed(const Schema& schema) { return parse_schema(write_schema(schema)
 TEST_CASE("a container comes back as it was written") {
   Schema schema;
   Message message;
-  const std::string tree(5000, 't'), metadata = "short";
+  const std::string tree = "\x79\x13\x88" + std::string(5000, 't'), metadata = "\x65short";  // CBOR texts
   const Bytes bytes = written(small_schema(), small_message(), small_frames(), as_bytes(tree), as_bytes(metadata));
   const std::vector<FrameBytes> frames = read_whole(bytes, 3, &schema, &message);
   CHECK(write_schema(schema) == write_schema(small_schema()));
@@ -127,7 +128,8 @@ TEST_CASE("a container comes back as it was written") {
 }
 
 TEST_CASE("every flipped bit, every cut and every longer file is refused") {
-  const Bytes bytes = written(small_schema(), small_message(), small_frames(), as_bytes("tree"), as_bytes("meta"));
+  const Bytes bytes =
+      written(small_schema(), small_message(), small_frames(), as_bytes("\x64tree"), as_bytes("\x64meta"));
   REQUIRE(refusal(bytes) == Exit::ok);
   for (size_t at = 0; at < bytes.size(); ++at) {
     for (unsigned bit = 0; bit < 8; ++bit) {

@@ -92,7 +92,6 @@ CASES = {
     0: {
         "plain": file(),
         "skippable block": file(between=((0x82, b"x"), (0xFF, b""))),
-        "scheme without tensor": file(schema=schema(schemes=((b"dqsg:levels=3", 0), (b"dither", 0)))),
         "raw": file(schema=RAW, message=b"\x00", frames=((0, bytes(12)),)),
         "no tensors": file(schema=schema(schemes=(), tensors=()), message=b"\x00", frames=()),
         "constant": one_frame(STEP + b"\x02", form=1),
@@ -102,6 +101,8 @@ CASES = {
     },
     2: {"bare without schema": b"\x89GRb" + bytes(40), "schema file": file(start=prologue(kind=2))[:55]},
     3: {
+        "a scheme that no tensor uses": file(schema=schema(schemes=((b"dqsg:levels=3", 0), (b"dither", 0)))),
+        "schemes in another order": file(schema=schema(schemes=((b"raw", 0), (b"dqsg:levels=3", 0)), tensors=(tensor(scheme=1), tensor(name=b"b", scheme=0)))),
         "empty": b"",
         "magic": file(start=prologue(magic=b"\x89GRX" + MAGIC[4:])),
         "cut": file()[:-1], "cut in a frame": file()[:80], "junk": file() + b"x", "second file": file() + file(),
