@@ -70,7 +70,7 @@ void to_doubles(std::span<const float> x, std::span<std::byte> out) {
 void widen(const DType& dtype, ByteView in, std::span<float> out) {
   switch (dtype.code) {
     case DType::f4:
-      if (in.data() != std::as_bytes(out).data()) std::memmove(out.data(), in.data(), in.size());
+      if (in.data() != std::as_bytes(out).data() && !in.empty()) std::memmove(out.data(), in.data(), in.size());
       return;
     case DType::f8:
       widen_doubles(in, out);
@@ -85,6 +85,7 @@ void widen(const DType& dtype, ByteView in, std::span<float> out) {
 
 void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& draws, uint64_t first,
             std::span<std::byte> out) {
+  if (x.empty()) return;  // no memory to copy from
   if (dtype.code == DType::f4) {
     std::memcpy(out.data(), x.data(), x.size_bytes());
     return;
@@ -109,7 +110,7 @@ void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& 
 void round_to(std::span<const float> x, const DType& dtype, std::span<std::byte> out) {
   switch (dtype.code) {
     case DType::f4:
-      std::memcpy(out.data(), x.data(), x.size_bytes());
+      if (!x.empty()) std::memcpy(out.data(), x.data(), x.size_bytes());
       return;
     case DType::f8:
       to_doubles(x, out);

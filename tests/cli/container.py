@@ -52,8 +52,8 @@ def schema(tensors, schemes=(("dqsg:levels=3", PACK),), chunk_log2=18, alignment
 
 
 def message(seed=7, digests=False, flags=0):
-    """seed None: no scheme of the file draws."""
-    flags |= (DIGESTS if digests else 0) | (0 if seed is None else SEEDED)
+    """`seed`: None where no scheme draws."""
+    flags |= (0 if seed is None else SEEDED) | (DIGESTS if digests else 0)
     return varint(flags) + (b"" if seed is None else struct.pack("<Q", seed))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever was flipped, cut, moved, repeated or taken from another file is found, and said where; nothing is written."""
+"""Whatever was flipped, cut, moved, repeated or from another file is found, and said where; nothing is written."""
 import re
 
 import numpy as np
@@ -162,7 +162,8 @@ class Damage(support.CliTest):
     def test_schema_files(self):
         data = self.schema.read_bytes()
         # A flipped bit may make the prologue's kind another, which is checked; never a usable schema.
-        self.expect_found([*self.flips(data, every=3), *list(self.cuts(data))[::2], ("doubled", data + data), ("junk", data + b"x")])
+        more = [("doubled", data + data), ("junk", data + b"x")]
+        self.expect_found([*self.flips(data, every=3), *list(self.cuts(data))[::2], *more])
         for what, damaged in list(self.flips(data, every=101)):
             path = self.write(damaged, "damaged.schema")
             self.refused(REFUSALS, "decompress", self.write(self.bare), "-o", self.dir / "out.npz", "--schema", path)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The same bytes for every number of threads, instruction set, run, locale, and way in."""
+import os
 import subprocess
 
+import h5py
 import numpy as np
 
 import support
@@ -25,7 +27,8 @@ class Determinism(support.CliTest):
         rng = np.random.default_rng(10)
         odd = rng.standard_normal(40_001).astype(np.float32)
         odd[[0, 4095, 4096, 20_000]] = [np.nan, np.inf, 3e38, 1e-42]
-        cls.tensors = {"odd": odd, "wide": rng.standard_normal(9001), "half": rng.standard_normal(8200).astype(np.float16),
+        cls.tensors = {"odd": odd, "wide": rng.standard_normal(9001),
+                       "half": rng.standard_normal(8200).astype(np.float16),
                        "few": np.float32([1, 2, 3]), "whole": np.arange(5000), "none": np.zeros(0, np.float32)}
 
     def outcomes(self, source, scheme, *options, env=None):
@@ -59,8 +62,9 @@ class Determinism(support.CliTest):
         targets = available_targets()
         source = self.npz(self.tensors)
         for scheme in SCHEMES:
-            self.assert_all_equal({(scheme, t): self.outcomes(source, scheme, "--coder=pack", env={"GRADCODEC_KERNELS": t})
-                                   for t in [*targets, ""]})
+            environments = {t: {"GRADCODEC_KERNELS": t} for t in [*targets, ""]}
+            self.assert_all_equal({(scheme, t): self.outcomes(source, scheme, "--coder=pack", env=env)
+                                   for t, env in environments.items()})
 
     def test_an_unknown_instruction_set_is_refused(self):
         self.refused(USAGE, "schemes", env={"GRADCODEC_KERNELS": "none"}, says="GRADCODEC_KERNELS")
@@ -84,9 +88,10 @@ class Determinism(support.CliTest):
                          self.ok("decompress", packed, "-o", "-", "--to=npz").out)
 
     def test_the_kind_of_dump_decides_no_value(self):
-        values = self.decompress(self.compress(self.npz(self.real), "--scheme=dqsg:levels=5", "--seed=3"), suffix=".npz")
+        options = ["--scheme=dqsg:levels=5", "--seed=3"]
+        values = self.decompress(self.compress(self.npz(self.real), *options), suffix=".npz")
         packed = self.dir / "h5.gradz"
-        made = support.run("compress", support.DATA / "fc.h5", "-o", packed, "--scheme=dqsg:levels=5", "--seed=3")
+        made = support.run("compress", support.DATA / "fc.h5", "-o", packed, *options)
         if made.code == support.BAD_INPUT and "no dump" in made.err:
             self.skipTest("this build does not read HDF5")
         self.assertEqual(made.code, 0, made.err)
@@ -94,20 +99,20 @@ class Determinism(support.CliTest):
         self.assertEqual(list(decoded), list(values))
         for name, x in values.items():
             self.assert_same_bits(decoded[name], x, name)
-        import h5py
         back = self.dir / "back.h5"
         self.ok("decompress", packed, "-o", back)
         with h5py.File(back) as file:
             for name, x in values.items():
                 self.assert_same_bits(file[name][()], x, name)
             with h5py.File(support.DATA / "fc.h5") as original:
-                self.assertEqual({k: str(v) for k, v in file.attrs.items()}, {k: str(v) for k, v in original.attrs.items()})
+                attributes = [{k: str(v) for k, v in f.attrs.items()} for f in (file, original)]
+                self.assertEqual(*attributes)
 
     def test_a_locale_with_a_decimal_comma(self):
-        locales = subprocess.run(["locale", "-a"], capture_output=True, text=True).stdout.lower()
-        if "de_de.utf8" not in locales:
-            self.skipTest("no locale de_DE.UTF-8 here")
         env = {"LC_ALL": "de_DE.UTF-8"}
+        point = subprocess.run(["locale", "decimal_point"], capture_output=True, text=True, env={**os.environ, **env})
+        if point.stdout.strip() != ",":
+            self.skipTest("no locale de_DE.UTF-8 here")
         source = self.npz(self.tensors)
         for scheme in ("dither:nmse=0.001", "dqsg:levels=5,clip=2.5"):
             self.assert_all_equal({"C": self.outcomes(source, scheme, env={"LC_ALL": "C"}),

@@ -175,13 +175,10 @@ class Formula(support.CliTest):
         text = f"dqsg:levels={levels}" + (f",bucket={bucket}" if bucket else "")
         self.check(text, lambda *a, **k: decode_dqsg(*a, levels, bucket, **k), **options)
 
-    def check_dither(self, bucket=0, **options):
-        parameters = {key: options.pop(key) for key in ("nmse",) if key in options}
-        if "width" in options:
-            parameters["step"] = options.pop("width")
-        text = "dither:" + ",".join(f"{key}={value!r}" for key, value in parameters.items())
+    def check_dither(self, bucket=0, nmse=None, width=None, **options):
+        text = f"dither:nmse={nmse!r}" if width is None else f"dither:step={width!r}"
         text += f",bucket={bucket}" if bucket else ""
-        self.check(text, lambda *a, **k: decode_dither(*a, bucket=bucket, **parameters, **k), **options)
+        self.check(text, lambda *a, **k: decode_dither(*a, nmse, width, bucket, **k), **options)
 
     def test_dqsg_at_every_kind_of_level_count(self):
         for levels in (3, 5, 255, 257, 65535):

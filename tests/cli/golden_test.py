@@ -34,13 +34,14 @@ class Golden(support.CliTest):
         return GOLDEN / "inputs" / case["input"], GOLDEN / f"files/{case['name']}.gradz", schema
 
     def test_every_file_is_there_and_as_it_was(self):
-        there = {str(p.relative_to(GOLDEN)) for folder in ("inputs", "files", "expected") for p in (GOLDEN / folder).glob("*")}
-        self.assertEqual(there, set(self.manifest["sha256"]))
+        there = [p for folder in ("inputs", "files", "expected") for p in (GOLDEN / folder).glob("*")]
+        self.assertEqual({str(p.relative_to(GOLDEN)) for p in there}, set(self.manifest["sha256"]))
         for name, digest in self.manifest["sha256"].items():
             self.assertEqual(hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest(), digest, name)
 
     def test_every_case_of_the_generator_is_there(self):
-        cases = runpy.run_path(str(Path(__file__).resolve().parents[1] / "golden" / "make.py"), run_name="golden")["CASES"]
+        generator = Path(__file__).resolve().parents[1] / "golden" / "make.py"
+        cases = runpy.run_path(str(generator), run_name="golden")["CASES"]
         self.assertEqual({c["name"]: c for c in cases}, {c["name"]: c for c in self.cases})
 
     def test_files_are_written_again_to_the_byte(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up files, right in every check but lying or odd: a message at once, in little memory, and the right exit code."""
+"""Made-up files, right in every check but lying or odd: a message at once, in little memory, the right exit code."""
 import io
 import resource
 import struct
@@ -62,8 +62,14 @@ class Hostile(support.CliTest):
             self.assertLess(spent, 10 if support.SANITIZED else 1, told)
             self.assertEqual(sorted(self.dir.iterdir()), files, told)
 
-    def with_schema(self, body):
-        return Writer().block(SCHEMA, body).block(gz.MESSAGE, gz.message()).out
+    def with_schema(self, body, seed=7):
+        return Writer().block(SCHEMA, body).block(gz.MESSAGE, gz.message(seed)).out
+
+    def with_block(self, tag, body):
+        """A good file, but for this block."""
+        origin = gz.HDF5 if tag == gz.TREE else gz.NPZ
+        writer = Writer().block(SCHEMA, gz.schema(ONE, origin=origin)).block(tag, body)
+        return writer.block(gz.MESSAGE, gz.message()).frame(GOOD).end()
 
 
 class Claims(Hostile):
@@ -73,13 +79,13 @@ class Claims(Hostile):
         self.assertEqual(self.decompress(path, suffix=".npz")["x"].shape, (5,))
 
     def test_a_tensor_of_10_to_the_18_elements(self):
-        for scheme in ("dqsg:levels=3", "raw"):
-            data = self.with_schema(gz.schema([Tensor("x", F4, (10**18,))], ((scheme, PACK),)))
+        for scheme, seed in [("dqsg:levels=3", 7), ("raw", None)]:
+            data = self.with_schema(gz.schema([Tensor("x", F4, (10**18,))], ((scheme, PACK),)), seed)
             self.refuse_all(BAD_INPUT, data, what=scheme)
             self.refuse_all(BAD_INPUT, data + struct.pack("<I", 100) + bytes(50), what=scheme)
 
     def test_elements_of_no_bytes(self):
-        self.refuse_all(BAD_INPUT, self.with_schema(gz.schema([Tensor("x", "V0", (10**18,))], (("raw", PACK),))))
+        self.refuse_all(BAD_INPUT, self.with_schema(gz.schema([Tensor("x", "V0", (10**18,))], (("raw", PACK),)), None))
 
     def test_shapes_whose_product_wraps(self):
         for shape in [(2**32, 2**32), (2**61,), (2**62, 2, 0), (2**31, 2**31, 2**31)]:
@@ -145,8 +151,7 @@ class Bombs(Hostile):
         for tag in (gz.TREE, gz.METADATA):
             for size in (10**9, 2**40):
                 body = b"\1" + varint(size) + gz.zstd_zeros(min(size, 10**9))
-                writer = Writer().block(SCHEMA, gz.schema(ONE)).block(tag, body).block(gz.MESSAGE, gz.message())
-                self.refuse_all((BAD_INPUT, LIMIT), writer.frame(GOOD).end(), what=f"block {tag}, {size} bytes")
+                self.refuse_all((BAD_INPUT, LIMIT), self.with_block(tag, body), "block", what=f"{tag}, {size} bytes")
 
     def test_nested_cbor(self):
         arrays = b"\x81" * 100_000 + b"\x00"
@@ -155,18 +160,16 @@ class Bombs(Hostile):
         counts = b"\x9b" + struct.pack(">Q", 2**60)
         for tag in (gz.TREE, gz.METADATA):
             for body in (arrays, maps, strings, counts, b"\x9f" * 100_000, b"\xff", b""):
-                writer = Writer().block(SCHEMA, gz.schema(ONE)).block(tag, b"\0" + body)
-                data = writer.block(gz.MESSAGE, gz.message()).frame(GOOD).end()
-                self.refuse_all(BAD_INPUT, data, what=f"block {tag}: {body[:4]!r}",
+                name = "the TREE block" if tag == gz.TREE else "the METADATA block"
+                self.refuse_all(BAD_INPUT, self.with_block(tag, b"\0" + body), name, what=f"{body[:4]!r}",
                                 command=["info", "--test", self.dir / "hostile"])
 
     def test_metadata_that_is_not_what_is_written(self):
         for body in (b"\xa0", b"\xa1\x64user\xf6", b"\xa2\x64user\xf6\x67program\x61x\x00", b"\x18\x05", b"\xc0\x00",
                      b"\xa2\x64user\xf6\x64user\xf6", b"\xa2\x67program\x61x\x64user\xf6", b"\xfb" + bytes(8),
                      b"\x61\xff", b"\xf7", b"\xa1\x00\x00"):
-            writer = Writer().block(SCHEMA, gz.schema(ONE)).block(gz.METADATA, b"\0" + body)
-            data = writer.block(gz.MESSAGE, gz.message()).frame(GOOD).end()
-            self.refuse_all(BAD_INPUT, data, command=["info", self.dir / "hostile"], what=body)
+            self.refuse_all(BAD_INPUT, self.with_block(gz.METADATA, b"\0" + body), "the METADATA block", what=body,
+                            command=["info", self.dir / "hostile"])
 
 
 class Unknown(Hostile):
@@ -190,11 +193,11 @@ class Unknown(Hostile):
             path.unlink()
 
     def test_order_and_number_of_blocks(self):
-        schema, message = (SCHEMA, gz.schema(ONE)), (gz.MESSAGE, gz.message())
+        schema, message = (SCHEMA, gz.schema(ONE, origin=gz.HDF5)), (gz.MESSAGE, gz.message())
         tree, metadata = (gz.TREE, b"\0\xa0"), (gz.METADATA, b"\0\xa2\x64user\xf6\x67program\x61x")
         for blocks in [[message], [schema, schema, message], [tree, schema, message], [schema, tree, tree, message],
                        [schema, metadata, metadata, message], [schema, (gz.END, b"")], [schema, tree, message, tree],
-                       [schema, message, message]]:
+                       [schema, message, message], [(SCHEMA, gz.schema(ONE)), tree, message]]:
             writer = Writer()
             for block in blocks:
                 writer.block(*block)
@@ -202,23 +205,28 @@ class Unknown(Hostile):
 
     def test_flags_of_the_message(self):
         for flag in (16, 32, 1 << 40):
-            self.refuse_all(UNSUPPORTED, Writer().block(SCHEMA, gz.schema(ONE)).block(gz.MESSAGE, gz.message(flags=flag))
-                            .frame(GOOD).end(), "flags", what=flag)
+            writer = Writer().block(SCHEMA, gz.schema(ONE)).block(gz.MESSAGE, gz.message(flags=flag))
+            self.refuse_all(UNSUPPORTED, writer.frame(GOOD).end(), "flags", what=flag)
         worker = varint(gz.SEEDED | gz.HAS_WORKER) + bytes(8) + varint(2**32)
         self.refuse_all(BAD_INPUT, Writer().block(SCHEMA, gz.schema(ONE)).block(gz.MESSAGE, worker).frame(GOOD).end(),
                         "worker")
         longer = gz.message() + b"\0"
         self.refuse_all(BAD_INPUT, Writer().block(SCHEMA, gz.schema(ONE)).block(gz.MESSAGE, longer).frame(GOOD).end())
 
-    def test_a_scheme_that_draws_needs_a_seed(self):
-        self.refuse_all(BAD_INPUT, Writer().block(SCHEMA, gz.schema(ONE)).block(gz.MESSAGE, b"\0").frame(GOOD).end())
+    def test_there_is_a_seed_just_where_a_scheme_draws(self):
+        schema = gz.schema(ONE)
+        self.refuse_all(BAD_INPUT, Writer().block(SCHEMA, schema).block(gz.MESSAGE, b"\0").frame(GOOD).end(), "seed")
+        schema = gz.schema(ONE, (("raw", PACK),))
+        writer = Writer().block(SCHEMA, schema).block(gz.MESSAGE, gz.message())
+        self.refuse_all(BAD_INPUT, writer.frame(bytes(20)).end(), "seed")
 
     def test_coders(self):
         for coder in (2, 7, 65535):
             self.refuse_all(UNSUPPORTED, gz.file_of(ONE, [GOOD], (("dqsg:levels=3", coder),)), f"coder {coder}")
 
     def test_scheme_texts(self):
-        for text in ("qsgd:s=4", "dqsg2:levels=3", "ef/dqsg:levels=3", "dqsg:levels=3+raw", "dqsg:levels=+3", "x" * 1024):
+        for text in ("qsgd:s=4", "dqsg2:levels=3", "ef/dqsg:levels=3", "dqsg:levels=3+raw", "dqsg:levels=+3",
+                     "x" * 1024):
             self.refuse_all(UNSUPPORTED, gz.file_of(ONE, [GOOD], ((text, PACK),)), "not known", what=text)
 
     def test_other_tensors_come_out_beside_an_unknown_scheme(self):
@@ -231,8 +239,9 @@ class Unknown(Hostile):
     def test_scheme_texts_that_are_not_canonical(self):
         for text in ("dqsg:levels=03", "dqsg:levels=3,bucket=0", "dqsg:bucket=5,levels=3", "dqsg",
                      "dqsg:", "dqsg:levels=3,", "dqsg:levels=4", "dqsg:levels=65537", "dqsg:levels=3,levels=3",
-                     "dqsg:levels=3,clip=2", "dither:nmse=0.1", "dither:bucket=0", "raw:", "dqsg:levels=3,bucket=4194305",
-                     "dqsg:levels=3.0", "dqsg:levels=0x3", "dqsg:levels=99999999999999999999"):
+                     "dqsg:levels=3,clip=2", "dither:nmse=0.1", "dither:bucket=0", "raw:",
+                     "dqsg:levels=3,bucket=4194305", "dqsg:levels=3.0", "dqsg:levels=0x3",
+                     "dqsg:levels=99999999999999999999"):
             self.refuse_all(BAD_INPUT, gz.file_of(ONE, [GOOD], ((text, PACK),)), "scheme text", what=text)
         for text in ("", "dqsg:levels=3 ", "dqsg:levels=3\n", "x" * 1025, "dqs\u00e9"):
             self.refuse_all(BAD_INPUT, gz.file_of(ONE, [GOOD], ((text, PACK),)), what=text)
@@ -257,7 +266,8 @@ class Unknown(Hostile):
 
     def test_other_fields_of_the_schema(self):
         for options, code in [({"chunk_log2": 11}, BAD_INPUT), ({"chunk_log2": 23}, BAD_INPUT),
-                              ({"alignment": 1}, UNSUPPORTED), ({"origin": 0}, UNSUPPORTED), ({"origin": 9}, UNSUPPORTED)]:
+                              ({"alignment": 1}, UNSUPPORTED), ({"origin": 0}, UNSUPPORTED),
+                              ({"origin": 9}, UNSUPPORTED)]:
             self.refuse_all(code, self.with_schema(gz.schema(ONE, **options)), what=options)
         self.refuse_all(BAD_INPUT, self.with_schema(gz.schema([Tensor("x", F4, (1,) * 33)])), "rank")
         self.refuse_all(BAD_INPUT, self.with_schema(gz.schema([Tensor("x", F4, (5,), 1)])), "scheme 1")
@@ -311,25 +321,26 @@ class Contents(Hostile):
         self.refuse_frames({"payload": GOOD, "form": STORED}, what="stored, though the coder is pack")
         self.refuse_frames(GOOD, tensors=[Tensor("x", F4, (0,))], what="no elements")
 
-    def test_exceptions(self):
-        zeros = bytes([121])  # 1 1 1 1 1: q = 0 five times
+    def listed(self, count, *entries, symbols=GOOD[4:], value=np.inf):
+        body = varint(count) + b"".join(varint(gap) + struct.pack("<f", value) for gap in entries)
+        return {"payload": GOOD[:4] + body + symbols, "exceptions": True}
 
-        def listed(count, *entries, value=1e38, after=zeros):
-            body = varint(count) + b"".join(varint(gap) + struct.pack("<f", value) for gap in entries)
-            return {"payload": GOOD[:4] + body + after, "exceptions": True}
-        path = self.write(gz.file_of(ONE, [listed(2, 0, 3)]))  # elements 0 and 4
-        self.assertTrue((self.decompress(path, suffix=".npz")["x"][[0, 4]] > 9e37).all())
-        for value in (0, 9, -32767):  # what the quantizer takes is no exception
-            self.refuse_frames(listed(1, 0, value=value), what=value)
-        for what, frame in [("none", listed(0)), ("too many", listed(6, 0, 0, 0, 0, 0, 0)), ("10^15", listed(10**15)),
-                            ("past the end", listed(1, 5)), ("past the end after another", listed(2, 0, 4)),
-                            ("far past the end", listed(1, 2**62)), ("cut", listed(2, 0, after=b""))]:
+    def test_exceptions(self):
+        path = self.write(gz.file_of(ONE, [self.listed(2, 0, 3)]))  # elements 0 and 4
+        got = self.decompress(path, suffix=".npz")["x"]
+        self.assertEqual(list(np.isinf(got)), [True, False, False, False, True])
+        for what, frame in [("none", self.listed(0)), ("too many", self.listed(6, 0, 0, 0, 0, 0, 0)),
+                            ("10^15", self.listed(10**15)), ("past the end", self.listed(1, 5)),
+                            ("past the end after another", self.listed(2, 0, 4)),
+                            ("far past the end", self.listed(1, 2**62)), ("cut", self.listed(2, 0, symbols=b""))]:
             self.refuse_frames(frame, what=what)
         self.refuse_frames({"payload": b"\1\0" + bytes(4) + bytes(20), "exceptions": True}, scheme=("raw", PACK))
 
-    def test_the_symbol_under_an_exception_is_zero(self):
-        # As the encoder writes it: what a decoder would ignore can hide nothing.
-        self.refuse_frames({"payload": GOOD[:4] + b"\1\0" + struct.pack("<f", 1e38) + bytes([122]), "exceptions": True})
+    def test_exceptions_are_as_the_encoder_writes_them(self):
+        # So that no two files decode to the same, and what a decoder would ignore can hide nothing.
+        self.refuse_frames(self.listed(1, 0, symbols=bytes([122])), what="a symbol under an exception")
+        for value in (0, 9, 32767):
+            self.refuse_frames(self.listed(1, 0, value=value), what=f"{value} can be a symbol")
 
     def test_parameters_of_several_chunks(self):
         tensors = [Tensor("x", F4, (5000,))]
@@ -363,10 +374,12 @@ class Dumps(Hostile):
             self.refuse_dump(self.header(text) + bytes(4), what=text)
 
     def test_npy_headers_that_are_none(self):
-        for text in ("", "{", "{}", "[" * 5000, "{'descr': '<f4'", "{'descr': '<ixy', 'fortran_order': False, 'shape': ()}",
-                     "{'descr': '', 'fortran_order': False, 'shape': ()}", "{'descr': '<', 'fortran_order': False, 'shape': ()}",
-                     "{'descr': '<f4', 'fortran_order': 1, 'shape': ()}", "{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,)}",
-                     "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+        for text in ("", "{", "{}", "[" * 5000, "{'descr': '<f4'",
+                     *[f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ()}}"
+                       for descr in ("<ixy", "", "<", "<f")],
+                     *[f"{{'descr': '<f4', 'fortran_order': {value}, 'shape': ()}}" for value in ("1", "None", "Tru")],
+                     *[f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"
+                       for shape in ("(1.5,)", "(-1,)", "(1)", "1", "[1]", "(1,,)")],
                      "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'more': 1}"):
             self.refuse_dump(self.header(text) + bytes(4), (BAD_INPUT, UNSUPPORTED), what=text[:60])
         self.refuse_dump(self.header("{}", (4, 0)), UNSUPPORTED, "4.0")

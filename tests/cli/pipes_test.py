@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams, terminals, files that exist, permissions, signals, and where options may stand."""
 import io
+import json
 import os
 import pty
 import re
@@ -11,6 +12,7 @@ import stat
 import subprocess
 import time
 
+import h5py
 import numpy as np
 
 import support
@@ -55,7 +57,8 @@ class Streams(support.CliTest):
                      f"(head -c 7; cat) < g.npy | $G compress - {options}"):
             self.assertEqual(self.sh(line).out, expected, line)
         decoded = self.sh("$G decompress g.gradz -o -").out
-        for line in ("cat g.gradz | $G decompress -", "$G decompress - < g.gradz", "$G decompress g.gradz -o h.npy && cat h.npy"):
+        for line in ("cat g.gradz | $G decompress -", "$G decompress - < g.gradz",
+                     "$G decompress g.gradz -o h.npy && cat h.npy"):
             self.assertEqual(self.sh(line).out, decoded, line)
 
     def test_npz_through_pipes(self):
@@ -68,7 +71,6 @@ class Streams(support.CliTest):
     def test_hdf5_through_pipes(self):
         if support.run("compress", support.DATA / "fc.h5", "-o", "-").code == BAD_INPUT:
             self.skipTest("this build does not read HDF5")
-        import h5py
         self.sh(f"cat {support.DATA}/fc.h5 | $G compress - --scheme raw | $G decompress - > h.h5")
         with h5py.File(self.dir / "h.h5") as file:
             for name, x in support.real_gradient().items():
@@ -107,7 +109,8 @@ class Streams(support.CliTest):
     def test_a_closed_pipe_is_quiet(self):
         self.npy(np.zeros(1 << 20, np.int32), "big.npy")
         for ignored in ("", "trap '' PIPE; "):
-            for line in ("$G compress big.npy --scheme raw --coder pack -o - -q", "$G schemes --json", "$G info g.gradz",
+            for line in ("$G compress big.npy --scheme raw --coder pack -o - -q", "$G schemes --json",
+                         "$G info g.gradz",
                          "$G decompress - -q < <($G compress big.npy --scheme raw -q -o -)"):
                 # The reader is gone before the program starts to write.
                 result = self.sh(f"{ignored}{{ sleep 0.05; {line}; echo $? > status; }} | true")
@@ -149,7 +152,12 @@ class Streams(support.CliTest):
             self.assertRegex(err, f"byte {size}|byte [0-9]{{4,}}", line)
         self.sh("$G decompress - --stream -o 'm{}.npy' < /dev/null", BAD_INPUT)
         self.sh("$G decompress - < /dev/null", BAD_INPUT)
-        self.sh("cat g.gradz | $G decompress - --stream -o one.npy", USAGE)
+
+    def test_messages_of_a_stream_never_share_a_file(self):
+        for line in ("cat g.gradz g.gradz | $G decompress - --stream -f -o one.npy",
+                     "$G decompress g.gradz --stream -o one.npy"):
+            self.assertIn("{}", self.sh(line, USAGE).err)
+            self.assertFalse((self.dir / "one.npy").exists())
 
     def test_an_input_that_is_not_there(self):
         for line in ("$G compress none.npy", "$G decompress none.gradz", "$G info none.gradz"):
@@ -181,7 +189,8 @@ class Files(support.CliTest):
         old = self.write(b"old", "old.npz")
         bad = self.write(self.packed.read_bytes()[:-9], "bad.gradz")
         nan = self.npy(np.array([1, np.nan], np.float32), "nan.npy")
-        for call, code in [(["compress", self.dir / "none"], IO_FAILURE), (["decompress", self.dir / "none"], IO_FAILURE),
+        for call, code in [(["compress", self.dir / "none"], IO_FAILURE),
+                           (["decompress", self.dir / "none"], IO_FAILURE),
                            (["compress", bad], BAD_INPUT), (["compress", nan], BAD_INPUT),
                            (["decompress", bad], BAD_INPUT), (["decompress", self.source], BAD_INPUT),
                            (["decompress", self.packed, "--dtype=f3"], UNSUPPORTED),
@@ -278,12 +287,14 @@ class Options(support.CliTest):
     def test_options_stand_before_between_and_after_paths(self):
         out, results = self.dir / "o.gradz", set()
         options = ["--seed=1", "-q", "-f", "--scheme", "dqsg:levels=3", "--include", "fc*", "-T", "2"]
-        for call in ([*options, self.source, "-o", out], [self.source, *options, "-o", out], ["-o", out, self.source, *options],
-                     ["-o", out, *options, self.source], [*options, "-o", out, self.source]):
+        for call in ([*options, self.source, "-o", out], [self.source, *options, "-o", out],
+                     ["-o", out, self.source, *options], ["-o", out, *options, self.source],
+                     [*options, "-o", out, self.source]):
             self.ok("compress", *call)
             results.add(out.read_bytes())
         self.assertEqual(len(results), 1)
-        for call in (["--only", "fc*", out, "-o", "-"], [out, "--only", "fc*", "-o", "-"], ["-o", "-", "--only", "fc*", out]):
+        for call in (["--only", "fc*", out, "-o", "-"], [out, "--only", "fc*", "-o", "-"],
+                     ["-o", "-", "--only", "fc*", out]):
             self.assertEqual(list(load(self.ok("decompress", *call).out)), ["fc1.weight", "fc1.bias", "fc2.weight"])
 
     def test_a_list_option_takes_one_value_and_not_the_path_after_it(self):
@@ -341,20 +352,21 @@ class Options(support.CliTest):
     def test_max_output(self):
         packed = self.compress(self.source, *DQSG)
         size = sum(x.nbytes for x in self.tensors.values())
-        self.refused(LIMIT, "decompress", packed, "-o", self.dir / "o.npz", f"--max-output={size - 1}", says="--max-output")
-        self.assertFalse((self.dir / "o.npz").exists())
-        self.ok("decompress", packed, "-o", self.dir / "o.npz", f"--max-output={size}")
+        output = self.dir / "o.npz"
+        self.refused(LIMIT, "decompress", packed, "-o", output, f"--max-output={size - 1}", says="--max-output")
+        self.assertFalse(output.exists())
+        self.ok("decompress", packed, "-o", output, f"--max-output={size}")
 
     def test_metadata_comes_back(self):
         text = '{"b": [1, -2, 2.5, 1e300, true, null, "\u00fc"], "a": {"deep": [[[1]]]}, "n": 18446744073709551615}'
         packed = self.compress(self.source, "--metadata", text)
         kept = self.info(packed)["metadata"]
-        import json
         self.assertEqual(kept["user"], json.loads(text))
         self.assertIn("gradcodec", kept["program"])
         self.assertNotIn("metadata", self.info(self.compress(self.source)))
         for bad in ("{", "nan", "{'a': 1}", "[" * 100 + "]" * 100, '"\\ud800"', "1 2", '{"a": 1e999}'):
-            self.refused(USAGE, "compress", self.source, "-f", "-o", self.dir / "o", "--metadata", bad, says="--metadata")
+            call = ["compress", self.source, "-f", "-o", self.dir / "o", "--metadata", bad]
+            self.refused(USAGE, *call, says="--metadata")
         self.ok("info", packed)
 
     def test_every_level_decodes_to_the_same_values(self):
@@ -388,20 +400,18 @@ class Options(support.CliTest):
 
     def test_wrong_scheme_parameters(self):
         for scheme in ("dqsg", "dqsg:", "dqsg:levels=0", "dqsg:levels=1", "dqsg:levels=2", "dqsg:levels=4",
-                       "dqsg:levels=65537", "dqsg:levels=-3", "dqsg:levels=3.0", "dqsg:levels=x", "dqsg:levels=3,levels=3",
+                       "dqsg:levels=65537", "dqsg:levels=-3", "dqsg:levels=3.0", "dqsg:levels=x",
+                       "dqsg:levels=3,levels=3",
                        "dqsg:levels=3,bucket=-1", "dqsg:levels=3,bucket=18446744073709551616",
                        "dqsg:levels=3,bucket=1000000000", "dqsg:levels=3,clip=0", "dqsg:levels=3,clip=-1",
                        "dqsg:levels=3,clip=nan", "dqsg:levels=3,clip=inf", "dqsg:levels=3,nope=1", "dqsg:levels=3,",
                        "dqsg:levels=3:bucket=1", "dqsg:levels=3,clip=0x1", "dqsg:levels=3,clip=1,5", "raw:a=1", "raw:",
                        "dither", "dither:nmse=0", "dither:nmse=-1", "dither:nmse=nan", "dither:nmse=1e9",
                        "dither:nmse=0.1,step=1", "dither:step=0", "dither:step=1,bucket=5", "dither:step=1e-46",
-                       "dither:nmse=", "dither:nmse=0.1 ", "", ":", "raw/raw", "raw+raw", "DQSG:levels=3"):
-            if scheme == "":
-                continue
+                       "dither:nmse=", "dither:nmse=0.1 ", ":", "raw/raw", "raw+raw", "DQSG:levels=3"):
             self.refused(USAGE, "compress", self.source, "-o", self.dir / "o", "--scheme", scheme, says="scheme")
 
     def test_schemes_lists_what_there_is(self):
-        import json
         listed = {s["name"]: s for s in json.loads(self.ok("schemes", "--json").out)}
         self.assertLessEqual({"raw", "dqsg", "dither"}, set(listed))
         text = self.ok("schemes").out.decode()
@@ -413,7 +423,8 @@ class Options(support.CliTest):
             self.assertEqual(json.loads(self.ok("schemes", name, "--json").out), [scheme])
 
     def test_help_and_version(self):
-        for call in (["--help"], ["compress", "--help"], ["decompress", "--help"], ["info", "--help"], ["schemes", "--help"]):
+        for call in (["--help"], ["compress", "--help"], ["decompress", "--help"], ["info", "--help"],
+                     ["schemes", "--help"]):
             self.assertIn(b"Examples:" if len(call) > 1 else b"Exit codes", self.ok(*call).out)
         self.assertRegex(self.ok("--version").out, rb"^gradcodec \d+\.\d+\.\d+ \(format 1\.0\)\n$")
 

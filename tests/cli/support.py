@@ -14,6 +14,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 PROGRAM = os.environ["GRADCODEC"]
@@ -57,7 +58,6 @@ def in_parallel(function, items):
 
 def real_gradient():
     """The tensors of the 784-300-100-10 network, by name."""
-    import h5py
     with h5py.File(DATA / "fc.h5") as file:
         return {name: file[name][()] for name in file}
 

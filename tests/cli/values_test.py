@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Values that break codecs: none, zeros, tiny, huge, not finite, alone among zeros; and that means stay what they are."""
+"""Values that break codecs: none, zeros, tiny, huge, not finite, alone among zeros; and means stay what they are."""
 import numpy as np
 
 import support
@@ -23,7 +23,8 @@ class Values(support.CliTest):
         return self.there_and_back(x, "--scheme", scheme, "--seed", seed, "--coder=pack", *options, back=back)
 
     def test_shapes_and_zeros_come_back(self):
-        for x in (np.zeros(0, F32), np.zeros((3, 0, 2), F32), F32(0), F32(-0.0), np.zeros(1, F32), np.zeros((4, 5), F32),
+        for x in (np.zeros(0, F32), np.zeros((3, 0, 2), F32), F32(0), F32(-0.0), np.zeros(1, F32),
+                  np.zeros((4, 5), F32),
                   np.full(7, -0.0, F32), np.zeros(5000, np.float64), np.zeros(9, np.float16)):
             for scheme in SCHEMES:
                 got = self.decoded(x, scheme)
@@ -132,7 +133,8 @@ class Values(support.CliTest):
     def test_float64_beyond_float32(self):
         x = np.array([1.0, 1e39, 2.0])
         for scheme in LOSSY:
-            self.refused(BAD_INPUT, "compress", self.npy(x), "-f", "-o", self.dir / "o", "--scheme", scheme, says="element 1 ")
+            call = ["compress", self.npy(x), "-f", "-o", self.dir / "o", "--scheme", scheme]
+            self.refused(BAD_INPUT, *call, says="element 1 ")
             self.assertEqual(self.decoded(x, scheme, "--nonfinite=keep")[1], np.inf)
         self.assert_same_bits(self.decoded(x, "raw"), x)
         just = np.array([1.0, float(np.finfo(F32).max)])
@@ -140,7 +142,8 @@ class Values(support.CliTest):
 
     def test_scale_equivariance(self):
         x = np.random.default_rng(3).standard_normal(3000).astype(F32)
-        for scheme in ("dqsg:levels=3", "dqsg:levels=255", "dqsg:levels=65535", "dqsg:levels=5,bucket=100", "dither:nmse=0.1",
+        for scheme in ("dqsg:levels=3", "dqsg:levels=255", "dqsg:levels=65535", "dqsg:levels=5,bucket=100",
+                       "dither:nmse=0.1",
                        "dither:nmse=1e-5", "dither:nmse=0.1,bucket=100"):
             for power in (-33, -60, 40):
                 scaled = self.decoded(x * F32(2.0**power), scheme)
@@ -173,7 +176,7 @@ class Values(support.CliTest):
 
 
 class Means(support.CliTest):
-    """Over many seeds. Each bound is passed by chance in fewer than one run in a million; the seeds are fixed anyway."""
+    """Over many seeds. By chance a bound is passed in fewer than one run in a million; the seeds are fixed anyway."""
 
     SEEDS = 400
 
@@ -181,7 +184,8 @@ class Means(support.CliTest):
         """The error's mean over trials (rows) is 0 in each column, within 6 sigma of the mean."""
         bound = 6 * sigma / np.sqrt(len(errors))
         mean = np.abs(errors.mean(axis=0))
-        self.assertTrue(np.all(mean <= bound), f"{what}: mean error {mean.max()} of element {mean.argmax()}, bound {bound}")
+        told = f"{what}: mean error {mean.max()} of element {mean.argmax()}, bound {bound}"
+        self.assertTrue(np.all(mean <= bound), told)
 
     def trials(self, x, scheme, *back, seeds=None, first=1):
         source = self.npy(x)
@@ -219,7 +223,8 @@ class Means(support.CliTest):
         many, seeds = np.tile(x, 50), self.SEEDS // 10
         exact = self.trials(many, "dqsg:levels=65535", seeds=seeds).view(F32).reshape(-1, x.size).astype(np.float64)
         for dtype, digits in [("f2", 10), ("bf16", 7)]:
-            bits = self.trials(many, "dqsg:levels=65535", f"--dtype={dtype}", seeds=seeds).view(np.uint16).reshape(-1, x.size)
+            bits = self.trials(many, "dqsg:levels=65535", f"--dtype={dtype}", seeds=seeds).view(np.uint16)
+            bits = bits.reshape(-1, x.size)
             values = bits.view(np.float16) if dtype == "f2" else (bits.astype(np.uint32) << 16).view(F32)
             ulp = 2.0 ** (np.floor(np.log2(np.abs(exact))) - digits)
             errors = (values.astype(np.float64) - exact) / ulp  # one of two neighbours: sigma is at most 1/2

@@ -4,9 +4,9 @@
 
     GRADCODEC=build/release/gradcodec tests/golden/make.py [FOLDER]
 
-They are the format: what this version writes, every later one must read to the same values and (but for zstd's payloads)
-write again, byte for byte. So nothing is ever replaced: where a file exists already, this script stops. To add a case
-after a release, add it to CASES: only files of cases that the manifest does not have are made.
+They are the format: what this version writes, every later one must read to the same values and (but for zstd's
+payloads) write again, byte for byte. So nothing is ever replaced: where a file exists already, this script stops. To
+add a case after a release, add it to CASES: only files of cases that the manifest does not have are made.
 """
 import hashlib
 import io
@@ -81,11 +81,12 @@ def inputs():
     weights = real["fc2.weight"].reshape(-1)
     special = np.array([0x7FC00000, 0x7F800001, 0xFF800000, 0x7F800000, 0x7F7FFFFF, 0xFE800001, 0x7E800000, 0x80000000,
                         0x00000001, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF000000, 0x2B8CBCCC], np.uint32)
+    half = np.array([0x3C00, 0x7C00, 0xFC00, 0x7E01, 0x0001, 0x8000, 0x5640], np.uint16).view(np.float16)
     arrays = {
         "real.npz": {name: real[name] for name in ("fc1.bias", "fc2.bias", "fc3.bias", "fc3.weight")},
-        "special.npz": {"all": special.view(np.float32), "small": special[5:].view(np.float32),
-                        "half": np.array([0x3C00, 0x7C00, 0xFC00, 0x7E01, 0x0001, 0x8000, 0x5640], np.uint16).view(np.float16)},
-        "types.npz": {"f8": weights[:60].astype(np.float64) / 3, "f2": weights[:60].astype(np.float16), "f4": weights[:60],
+        "special.npz": {"all": special.view(np.float32), "small": special[5:].view(np.float32), "half": half},
+        "types.npz": {"f8": weights[:60].astype(np.float64) / 3, "f2": weights[:60].astype(np.float16),
+                      "f4": weights[:60],
                       "i1": np.arange(-3, 4, dtype=np.int8), "u2": np.arange(65530, 65536, dtype=np.uint16),
                       "i8": np.array([[-2**63, 2**63 - 1]]), "bool": np.array([True, False, True]),
                       "c8": np.array([1 + 2j, -0.5j], np.complex64), "text": np.array(["a", "\u00fc\u20ac"]),
@@ -146,10 +147,12 @@ def make(folder):
                 gradcodec("info", folder / f"files/{c['bare']}.gradz", "--schema-out", made)
                 put(name, made.read_bytes())
             schema = ["--schema", folder / name]
-        put(packed, gradcodec("compress", source, "-q", "-o", "-", *c["options"], *(["--bare", *schema] if schema else [])))
+        bare = ["--bare", *schema] if schema else []
+        put(packed, gradcodec("compress", source, "-q", "-o", "-", *c["options"], *bare))
         suffix = Path(c["input"]).suffix
         for i, options in enumerate(c["decode"]):
-            put(f"expected/{c['name']}.{i}{suffix}", gradcodec("decompress", folder / packed, "-q", "-o", "-", *schema, *options))
+            decoded = gradcodec("decompress", folder / packed, "-q", "-o", "-", *schema, *options)
+            put(f"expected/{c['name']}.{i}{suffix}", decoded)
         manifest["cases"].append(c)
     manifest_path.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     print(f"{len(new)} cases made, {len(manifest['cases'])} in {manifest_path}")
