@@ -101,8 +101,11 @@ void SubtractiveDecoder::decode(const Code& code, Range range, std::span<float> 
 void SubtractiveDecoder::check_exceptions(const Code& code, uint64_t run) const {
   for (const Exception& exception : code.exceptions) {
     const float step = layout_.bucket == 0 ? layout_.step : step_at(code.params, exception.index / run);
-    if (fits(exception.bits, step > 0 ? limit_of(step) : std::numeric_limits<double>::infinity()) ||
-        code.streams[0].symbols[static_cast<size_t>(exception.index)] != layout_.max_level) {
+    // Only a step that was not chosen for the range leaves regular values beyond the last level.
+    const bool bounded = layout_.stores_level && step > 0;
+    const double limit = bounded ? limit_of(step) : std::numeric_limits<double>::infinity();
+    const uint16_t symbol = code.streams[0].symbols[static_cast<size_t>(exception.index)];
+    if (fits(exception.bits, limit) || symbol != layout_.max_level) {
       throw Error(Exit::bad_input, "element " + std::to_string(exception.index) +
                                        " of the chunk is an exception without need, or has a symbol too");
     }
