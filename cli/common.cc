@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/numbers.h"
+#include "codec/kernels/kernels.h"
 #include "codec/registry.h"
 
 namespace gradcodec {
@@ -14,11 +15,12 @@ void CommonOptions::declare(CLI::App& app) {
   app.add_option("-T,--threads", threads, "threads; 0: one a core (the bytes are the same for any number)");
   app.add_option("--memory", memory, "most memory that a part of a file may ask for [4G]");
   app.add_flag("-q,--quiet", quiet, "say nothing but errors");
-  app.add_flag("-v,--verbose", verbose, "say more");
+  app.add_flag("-v,--verbose", verbose, "say what the work is done with");
+  app.add_flag("-k,--keep")->group("");  // as in zstd: inputs are always kept
 }
 
 unsigned CommonOptions::thread_count() const {
-  const uint64_t count = parse_count(threads, "--threads", 1024);
+  const uint64_t count = parse_count(threads, "--threads", 0, 1024);
   return count == 0 ? std::max(1U, std::thread::hardware_concurrency()) : static_cast<unsigned>(count);
 }
 
@@ -28,8 +30,8 @@ void CommonOptions::say(std::string_view line) const {
   if (!quiet) std::fprintf(stderr, "gradcodec: %.*s\n", static_cast<int>(line.size()), line.data());
 }
 
-void CommonOptions::detail(std::string_view line) const {
-  if (verbose) say(line);
+void CommonOptions::say_machine() const {
+  if (verbose) say("kernels " + kernels::current_target() + ", " + std::to_string(thread_count()) + " threads");
 }
 
 bool is_wanted(const std::string& glob, const TensorInfo& info) {

@@ -16,13 +16,14 @@ namespace gradcodec {
 namespace {
 
 constexpr std::string_view kDefaultScheme = "dither:nmse=0.1";
+constexpr uint64_t kMaxStep = (uint64_t{1} << 63) - 1;
 
 struct CompressArguments {
   CommonOptions common;
   std::string input, output, scheme, coder, level, seed, worker, step, nonfinite = "error", metadata, schema;
-  std::string min_elements = "0", chunk = "18";
+  std::string min_elements, chunk;
   std::vector<std::string> include, exclude;
-  bool force = false, as_bf16 = false, drop_unsupported = false, bare = false;
+  bool force = false, to_stdout = false, as_bf16 = false, drop_unsupported = false, bare = false;
 };
 
 uint64_t fresh_seed() {
@@ -34,11 +35,11 @@ uint64_t fresh_seed() {
 
 std::optional<uint64_t> optional_count(const std::string& text, std::string_view option, uint64_t max) {
   if (text.empty()) return std::nullopt;
-  return parse_count(text, option, max);
+  return parse_count(text, option, 0, max);
 }
 
 const Coder& coder_of(const CompressArguments& args) {
-  if (!args.level.empty()) return coder_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 9)));
+  if (!args.level.empty()) return coder_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 1, 9)));
   return coder_named(args.coder.empty() ? "zstd" : std::string_view(args.coder));
 }
 
@@ -46,16 +47,18 @@ CompressOptions options_of(const CompressArguments& args) {
   CompressOptions options;
   options.scheme = parse_scheme(args.scheme.empty() ? kDefaultScheme : std::string_view(args.scheme));
   options.coder = &coder_of(args);
-  options.id.seed = args.seed.empty() ? fresh_seed() : parse_count(args.seed, "--seed", ~uint64_t{0});
+  options.id.seed = args.seed.empty() ? fresh_seed() : parse_count(args.seed, "--seed", 0, ~uint64_t{0});
   options.id.worker = optional_count(args.worker, "--worker", 0xFFFFFFFF);
-  options.id.step = optional_count(args.step, "--step", kUnknownSize);
+  options.id.step = optional_count(args.step, "--step", kMaxStep);
   options.include = args.include;
   options.exclude = args.exclude;
-  options.min_elements = parse_count(args.min_elements, "--min-elements", ~uint64_t{0});
+  options.min_elements =
+      parse_count(args.min_elements.empty() ? "0" : args.min_elements, "--min-elements", 0, ~uint64_t{0});
   options.nonfinite = args.nonfinite == "keep" ? Nonfinite::keep : Nonfinite::error;
-  options.chunk_log2 = static_cast<uint8_t>(parse_count(args.chunk, "--chunk-log2", kMaxChunkLog2));
-  if (options.chunk_log2 < kMinChunkLog2) throw Error(Exit::usage, "--chunk-log2 takes 12 to 22");
+  options.chunk_log2 = static_cast<uint8_t>(
+      parse_count(args.chunk.empty() ? "18" : args.chunk, "--chunk-log2", kMinChunkLog2, kMaxChunkLog2));
   options.threads = args.common.thread_count();
+  options.memory = args.common.memory_limit();
   return options;
 }
 
@@ -75,25 +78,50 @@ Schema agreed_schema(const CompressArguments& args, const Source& source) {
 // For each scheme of the schema the choice to encode with: the user's where it is stored as that text.
 std::vector<SchemeChoice> choices_of(const Schema& schema, const CompressArguments& args, const SchemeChoice& chosen) {
   std::vector<SchemeChoice> choices;
+  const bool given = !args.bare || !args.scheme.empty();
   for (const StoredScheme& stored : schema.schemes) {
-    if (stored.text == chosen.stored_text()) {
+    if (given && stored.text == chosen.stored_text()) {
       choices.push_back(chosen);
       continue;
     }
     try {
       choices.push_back(parse_scheme(stored.text));  // complete by itself: raw, dqsg
     } catch (const Error&) {
-      throw Error(Exit::usage,
-                  "the schema's scheme '" + stored.text + "' needs parameters that it does not store: give --scheme")
+      throw Error(Exit::usage, "the schema's scheme is '" + stored.text +
+                                   "', with parameters that are not stored: give --scheme " + stored.text + "...")
           .in_file(args.schema);
     }
   }
   return choices;
 }
 
+// What the schema has settled already cannot be asked for once more.
+void check_bare(const CompressArguments& args, const CompressOptions& options) {
+  if (args.bare != !args.schema.empty()) throw Error(Exit::usage, "--bare and --schema FILE go together");
+  if (!args.bare) return;
+  const bool settled = !args.coder.empty() || !args.level.empty() || !args.include.empty() || !args.exclude.empty() ||
+                       !args.min_elements.empty() || !args.chunk.empty();
+  if (settled || !args.metadata.empty()) {
+    throw Error(Exit::usage,
+                "with --bare the schema says which coder, chunks and tensors; --coder, --level, --include, "
+                "--exclude, --min-elements, --chunk-log2 and --metadata have no place");
+  }
+  if (args.scheme.empty()) return;
+  const Schema schema = read_schema_file(args.schema, options.memory);
+  std::string texts;
+  for (const StoredScheme& stored : schema.schemes) {
+    if (stored.text == options.scheme.stored_text()) return;
+    texts += (texts.empty() ? "" : ", ") + stored.text;
+  }
+  throw Error(Exit::usage, "the schema's schemes are " + texts + ", not '" + options.scheme.stored_text() + "'")
+      .in_file(args.schema);
+}
+
 std::string output_path(const CompressArguments& args) {
+  if (args.to_stdout) return "-";
   if (!args.output.empty()) return args.output;
-  return args.input == "-" ? "-" : args.input + ".gradz";
+  if (args.input == "-") return "-";
+  return args.input + (args.bare ? ".bare" : ".gradz");
 }
 
 void report(const CompressArguments& args, const CompressOptions& options, const Schema& schema,
@@ -104,10 +132,13 @@ void report(const CompressArguments& args, const CompressOptions& options, const
   const auto after = static_cast<double>(output.position());
   std::string line = output.name() + ": " + with_commas(values) + " values, " + with_commas(before) + " -> " +
                      with_commas(output.position()) + " bytes";
-  if (before > 0) line += ", " + fixed(static_cast<double>(before) / after, 2) + " times smaller";
+  const double ratio = before == 0 || after == 0 ? 1 : static_cast<double>(before) / after;
+  if (before > 0)
+    line += ratio >= 1 ? ", " + fixed(ratio, 2) + " times smaller" : ", " + fixed(1 / ratio, 2) + " times larger";
   if (values > 0) line += ", " + fixed(8 * after / static_cast<double>(values), 3) + " bits a value";
+  if (args.seed.empty() && (args.bare || plan_message(schema, options.id).seed))
+    line += ", seed " + std::to_string(options.id.seed);
   args.common.say(line);
-  args.common.detail("seed " + std::to_string(options.id.seed));
 }
 
 void run_job(const CompressArguments& args, const CompressOptions& options, Source& source, const Schema& schema,
@@ -129,22 +160,30 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
 
 int run_compress(const CompressArguments& args) {
   const CompressOptions options = options_of(args);
-  args.common.memory_limit();  // refused here if it is no size
   if (args.bare != !args.schema.empty()) throw Error(Exit::usage, "--bare and --schema FILE go together");
   if (args.bare && !args.metadata.empty()) throw Error(Exit::usage, "a bare message holds no metadata");
   if (args.scheme.empty() && !args.bare) {
     args.common.say("scheme " + std::string(kDefaultScheme) +
                     " (unbiased, a tenth of the energy as noise); --scheme chooses");
   }
+  check_bare(args, options);
+  args.common.say_machine();
   const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
   std::vector<std::string> dropped;
   const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
+  if (args.scheme.empty() && !args.bare) {
+    args.common.say("scheme " + std::string(kDefaultScheme) +
+                    " (unbiased, a tenth of the energy as noise); --scheme chooses");
+  }
+  if ((options.id.worker || options.id.step) && args.seed.empty()) {
+    args.common.say("--worker and --step tell draws of one --seed apart; without it every run has a seed of its own");
+  }
   for (const std::string& what : dropped) args.common.say("left out: " + what);
   for (const std::string& glob : args.include) require_match(glob, source->tensors());
   for (const std::string& glob : args.exclude) require_match(glob, source->tensors());
   try {
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
-    OutputFile output(output_path(args), args.force, file->mode());
+    OutputFile output(output_path(args), args.force, file->origin());
     run_job(args, options, *source, schema, output);
     output.commit();
     report(args, options, schema, output);
@@ -161,12 +200,18 @@ Command add_compress(CLI::App& root) {
   auto args = std::make_shared<CompressArguments>();
   CLI::App& app = *root.add_subcommand("compress", "a dump (.npy, .npz, HDF5) into a .gradz file");
   app.add_option("input", args->input, "the dump; - is standard input")->required();
-  app.add_option("-o,--output", args->output, "the .gradz file; - is standard output [INPUT.gradz]");
+  app.add_option("-o,--output", args->output, "the .gradz file; - is standard output [INPUT.gradz, INPUT.bare]");
+  app.add_flag("-c,--stdout", args->to_stdout, "write to standard output")->excludes("--output");
   app.add_flag("-f,--force", args->force, "replace an existing output");
   app.add_option("--scheme", args->scheme,
                  "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
   app.add_option("--coder", args->coder, "coder of the symbols: pack, zstd [zstd]");
-  app.add_option("--level", args->level, "instead of --coder: 1 (fast) to 9 (small)")->excludes("--coder");
+  app.add_option("--level", args->level,
+                 "instead of --coder: 1 (pack), 2 to 9 (zstd, with rising effort); also -1 to -9")
+      ->excludes("--coder");
+  for (char digit = '1'; digit <= '9'; ++digit) {
+    app.add_flag_function(std::string("-") + digit, [args, digit](int64_t) { args->level = digit; })->group("");
+  }
   app.add_option("--seed", args->seed, "seed of the random numbers [from the system]");
   app.add_option("--worker", args->worker, "this worker's number: workers of one seed draw independently");
   app.add_option("--step", args->step, "the training step's number, likewise");
@@ -175,7 +220,7 @@ Command add_compress(CLI::App& root) {
       ->allow_extra_args(false);
   app.add_option("--exclude", args->exclude, "tensors named like this GLOB are coded by raw")->allow_extra_args(false);
   app.add_option("--min-elements", args->min_elements, "tensors of fewer elements are coded by raw");
-  app.add_option("--nonfinite", args->nonfinite, "NaN and infinities: error, or keep them exactly [error]")
+  app.add_option("--nonfinite", args->nonfinite, "NaN and infinities: error, or keep them exactly, as float32 [error]")
       ->check(CLI::IsMember({"error", "keep"}));
   app.add_option("--chunk-log2", args->chunk, "log2 of the elements a chunk, 12 to 22 [18]");
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");

@@ -14,7 +14,7 @@ namespace {
 struct DecompressArguments {
   CommonOptions common;
   std::string input, output, only, dtype, to, schema, max_output;
-  bool force = false, stream = false;
+  bool force = false, to_stdout = false, stream = false;
 };
 
 std::optional<DumpKind> kind_named(const std::string& name) {
@@ -32,13 +32,14 @@ bool ends_with(std::string_view text, std::string_view end) {
 std::string output_path(const DecompressArguments& args, DumpKind origin) {
   if (!args.output.empty()) return args.output;
   if (args.input == "-") return "-";
-  if (!ends_with(args.input, ".gradz")) {
-    throw Error(Exit::usage, "the name does not end in .gradz: name the output with -o").in_file(args.input);
+  for (const std::string_view end : {".gradz", ".bare"}) {
+    if (!ends_with(args.input, end)) continue;
+    const std::string path = args.input.substr(0, args.input.size() - end.size());
+    const DumpKind kind = kind_named(args.to).value_or(origin);
+    const std::optional<DumpKind> said = dump_kind_of(path);
+    return said && (args.to.empty() || said == kind) ? path : path + suffix_of(kind);
   }
-  const std::string path = args.input.substr(0, args.input.size() - 6);
-  const DumpKind kind = kind_named(args.to).value_or(origin);
-  const std::optional<DumpKind> said = dump_kind_of(path);
-  return said && (args.to.empty() || said == kind) ? path : path + suffix_of(kind);
+  throw Error(Exit::usage, "the name does not end in .gradz: name the output with -o").in_file(args.input);
 }
 
 // {} in the name of a stream's output is the message's number, from 0.
@@ -68,9 +69,12 @@ DecompressOptions options_of(const DecompressArguments& args) {
   options.wanted = [only = args.only](const TensorInfo& info) { return is_wanted(only, info); };
   options.skip_unwanted = true;
   options.threads = args.common.thread_count();
+  options.memory = args.common.memory_limit();
   if (!args.dtype.empty()) {
-    options.dtype = DType::parse(args.dtype);
-    if (!options.dtype->is_float()) throw Error(Exit::usage, "--dtype takes f2, bf16, f4 or f8");
+    for (const DType::Code code : {DType::f2, DType::bf16, DType::f4, DType::f8}) {
+      if (DType{code, ""}.name() == args.dtype) options.dtype = DType{code, ""};
+    }
+    if (!options.dtype) throw Error(Exit::usage, "--dtype takes f2, bf16, f4 or f8");
   }
   return options;
 }
@@ -87,7 +91,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
   if (!args.max_output.empty() && bytes > parse_size(args.max_output, "--max-output")) {
     throw Error(Exit::limit, "the tensors take " + with_commas(bytes) + " bytes, more than --max-output");
   }
-  const std::string path = numbered(output_path(args, schema.origin), number);
+  const std::string path = args.stream ? numbered(args.output, number) : output_path(args, schema.origin);
   const std::optional<DumpKind> named = kind_named(args.to);
   const DumpKind kind = named ? *named : dump_kind_of(path).value_or(schema.origin);
   const bool whole = tensors.size() == schema.tensors.size();
@@ -98,7 +102,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
 
   Progress progress;
   progress.total = total_bytes(schema);
-  OutputFile output(path, args.force, input.mode());
+  OutputFile output(path, args.force, input.origin());
   const std::unique_ptr<Sink> sink = make_sink(kind, output, tensors, whole ? tree : ByteView());
   {
     const ProgressLine line(progress, args.common.quiet);
@@ -130,7 +134,9 @@ void decompress_message(const DecompressArguments& args, const DecompressOptions
   });
 }
 
-int run_decompress(const DecompressArguments& args) {
+int run_decompress(DecompressArguments args) {
+  if (args.to_stdout) args.output = "-";
+  if (!args.max_output.empty()) parse_size(args.max_output, "--max-output");  // refused before anything is read
   const DecompressOptions options = options_of(args);
   if (args.stream && !args.schema.empty())
     throw Error(Exit::usage, "bare messages carry no end: --stream cannot part them");
@@ -138,6 +144,7 @@ int run_decompress(const DecompressArguments& args) {
   if (args.stream && !to_stdout && args.output.find("{}") == std::string::npos) {
     throw Error(Exit::usage, "--stream makes a dump a message: -o - or a name with {} for the message's number");
   }
+  args.common.say_machine();
   InputStream input(args.input);
   try {
     if (!args.schema.empty()) {
@@ -164,6 +171,7 @@ Command add_decompress(CLI::App& root) {
   app.add_option("input", args->input, "the .gradz file; - is standard input")->required();
   app.add_option("-o,--output", args->output,
                  "the dump, its kind by its suffix; - is standard output [INPUT less .gradz]");
+  app.add_flag("-c,--stdout", args->to_stdout, "write to standard output")->excludes("--output");
   app.add_flag("-f,--force", args->force, "replace an existing output");
   app.add_option("--only", args->only, "only tensors named like this GLOB");
   app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]");

@@ -162,6 +162,7 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   DecompressOptions options;
   options.wanted = [test = args.test](const TensorInfo&) { return test; };
   options.threads = args.common.thread_count();
+  options.memory = args.common.memory_limit();
   Progress progress;
   progress.total = total_bytes(schema);
   const ProgressLine line(progress, args.common.quiet);
@@ -195,7 +196,7 @@ void show_schema_file(const InfoArguments& args, const InputStream& input, Conta
 void show_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
   const std::vector<TensorTally> tallies = read_message(args, input, reader);
   if (!args.schema_out.empty()) {
-    OutputFile output(args.schema_out, args.force, input.mode());
+    OutputFile output(args.schema_out, args.force, input.origin());
     write_schema_file(reader.schema(), output);
     output.commit();
   }
@@ -235,7 +236,7 @@ Command add_info(CLI::App& root) {
   auto args = std::make_shared<InfoArguments>();
   CLI::App& app = *root.add_subcommand("info", "what is in a .gradz file, and where every byte went");
   app.add_option("input", args->input, "the .gradz or schema file; - is standard input")->required();
-  app.add_flag("--test", args->test, "decode everything and compare the digests too (checksums are always tested)");
+  app.add_flag("-t,--test", args->test, "decode everything and compare the digests too (checksums are always tested)");
   app.add_flag("--json", args->json, "for programs");
   app.add_option("--schema-out", args->schema_out, "write the schema to this file, for --bare");
   app.add_flag("-f,--force", args->force, "replace an existing schema file");

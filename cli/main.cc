@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <cfenv>
 #include <csignal>
@@ -6,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <new>
+#include <span>
 
 #include "cli/command.h"
 #include "codec/error.h"
@@ -49,7 +51,27 @@ int run(const Command& command) {
   }
 }
 
+int printed() {
+  std::cout.flush();
+  return std::cout ? as_int(Exit::ok) : printing_failed();
+}
+
+bool is_command(std::span<const Command> commands, std::string_view word) {
+  return std::any_of(commands.begin(), commands.end(), [&](const Command& c) { return c.app->get_name() == word; });
+}
+
+std::string usage_text(const CLI::ParseError& error, int argc, char** argv) {
+  std::string text = error.what();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    text = escaped(text) + " (one input at a time: use a loop for several)";
+  }
+  const std::string command = argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : "";
+  return text + " (gradcodec " + command + "--help)";
+}
+
 int run_main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);  // writing says so instead, and what is unfinished is cleaned up
   CLI::App app("Compresses gradients under a scheme that keeps its promises, into real bytes.", "gradcodec");
   app.set_version_flag("--version", "gradcodec " GRADCODEC_VERSION " (format 1.0)");
@@ -58,13 +80,26 @@ int run_main(int argc, char** argv) {
       "gradcodec COMMAND --help tells more. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad or damaged\n"
       "input, 4 I/O failure, 5 a limit would be passed, 6 valid but not supported here, 70 a bug.");
   const Command commands[] = {add_compress(app), add_decompress(app), add_info(app), add_schemes(app)};
+  if (argc > 1) {
+    const std::string word = argv[1];
+    if (word == "help") {
+      std::cout << app.help();
+      return printed();
+    }
+    if (word[0] != '-' && !is_command(commands, word)) {
+      return fail(Exit::usage, "'" + escaped(word) +
+                                   "' is not a command; there are compress, decompress, info and schemes "
+                                   "(gradcodec --help)");
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);  // prints the help that was asked for, or what is wrong
-    if (code != 0) return as_int(Exit::usage);
-    std::cout.flush();
-    return std::cout ? as_int(Exit::ok) : printing_failed();
+    if (error.get_exit_code() == 0) {
+      app.exit(error);  // prints the help that was asked for
+      return printed();
+    }
+    return fail(Exit::usage, usage_text(error, argc, argv));
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) return run(command);
@@ -75,4 +110,11 @@ int run_main(int argc, char** argv) {
 }  // namespace
 }  // namespace gradcodec
 
-int main(int argc, char** argv) { return gradcodec::run_main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return gradcodec::run_main(argc, argv);
+  } catch (const std::exception& error) {  // out of memory before there was a command
+    std::fprintf(stderr, "gradcodec: %s\n", error.what());
+    return gradcodec::as_int(gradcodec::Exit::bug);
+  }
+}

@@ -9,18 +9,18 @@
 
 namespace gradcodec {
 
-uint64_t parse_count(std::string_view text, std::string_view option, uint64_t max) {
+uint64_t parse_count(std::string_view text, std::string_view option, uint64_t min, uint64_t max) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value > max) {
-    throw Error(Exit::usage, std::string(option) + " takes a whole number from 0 to " + std::to_string(max) +
-                                 ", not '" + escaped(text) + "'");
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    throw Error(Exit::usage, std::string(option) + " takes a whole number from " + std::to_string(min) + " to " +
+                                 std::to_string(max) + ", not '" + escaped(text) + "'");
   }
   return value;
 }
 
 uint64_t parse_size(std::string_view text, std::string_view option) {
-  constexpr std::string_view kUnits = "KMGT";
+  constexpr std::string_view kUnits = "KMGTkmgt";
   std::string_view digits = text;
   unsigned shift = 0;
   const size_t end = text.find_first_not_of("0123456789");
@@ -33,9 +33,9 @@ uint64_t parse_size(std::string_view text, std::string_view option) {
       throw Error(Exit::usage,
                   std::string(option) + " takes bytes, as 1000000, 64K, 512M or 4G, not '" + escaped(text) + "'");
     }
-    shift = 10 * static_cast<unsigned>(power + 1);
+    shift = 10 * static_cast<unsigned>(power % 4 + 1);
   }
-  return parse_count(digits, option, std::numeric_limits<int64_t>::max() >> shift) << shift;
+  return parse_count(digits, option, 0, std::numeric_limits<int64_t>::max() >> shift) << shift;
 }
 
 std::string with_commas(uint64_t n) {

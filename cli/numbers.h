@@ -8,8 +8,8 @@
 
 namespace gradcodec {
 
-// A whole number from 0 to `max`, digits only. Throws Error(usage) naming `option`.
-uint64_t parse_count(std::string_view text, std::string_view option, uint64_t max);
+// A whole number from `min` to `max`, digits only. Throws Error(usage) naming `option`.
+uint64_t parse_count(std::string_view text, std::string_view option, uint64_t min, uint64_t max);
 
 // Bytes: a whole number, or one followed by K, M, G or T (powers of 1024; an i and a B may follow).
 uint64_t parse_size(std::string_view text, std::string_view option);

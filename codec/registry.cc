@@ -165,6 +165,7 @@ SchemeChoice parse_scheme(std::string_view text) {
   try {
     return parse(text, true);
   } catch (const Error& error) {
+    if (find_scheme(text.substr(0, text.find(':'))) == nullptr) throw;  // the text says all
     throw Error(error.code(), "scheme '" + escaped(text) + "': " + error.text());
   }
 }

@@ -65,7 +65,7 @@ enum class Nonfinite : uint8_t { error, keep };
 
 // What a stage is given beside its tensor and its parameters.
 struct Inputs {
-  const Random& random;
+  Random random;
   uint8_t stage;
   uint64_t chunk_len;  // elements; every chunk but the last has this many
   Nonfinite nonfinite = Nonfinite::error;

@@ -83,6 +83,19 @@ void widen(const DType& dtype, ByteView in, std::span<float> out) {
   }
 }
 
+void widen_to_odd(ByteView in, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto x = element<double>(in, i);
+    const float nearest = to_float(x);
+    auto bits = std::bit_cast<uint32_t>(nearest);
+    if (!std::isnan(x) && static_cast<double>(nearest) != x) {
+      if (std::fabs(static_cast<double>(nearest)) > std::fabs(x)) --bits;  // towards zero; from infinity too
+      bits |= 1;
+    }
+    out[i] = std::bit_cast<float>(bits);
+  }
+}
+
 void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& draws, uint64_t first,
             std::span<std::byte> out) {
   if (x.empty()) return;  // no memory to copy from
@@ -107,19 +120,22 @@ void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& 
   }
 }
 
-void round_to(std::span<const float> x, const DType& dtype, std::span<std::byte> out) {
-  switch (dtype.code) {
-    case DType::f4:
-      if (!x.empty()) std::memcpy(out.data(), x.data(), x.size_bytes());
-      return;
-    case DType::f8:
-      to_doubles(x, out);
-      return;
-    case DType::f2:
-      for (size_t i = 0; i < x.size(); ++i) set_element(out, i, float32_to_float16(x[i]));
-      return;
-    default:
-      for (size_t i = 0; i < x.size(); ++i) set_element(out, i, float32_to_bfloat16(x[i]));
+void round_to(std::span<const float> x, const DType& dtype, uint64_t first, std::span<std::byte> out) {
+  if (x.empty()) return;
+  if (dtype.code == DType::f4) {
+    std::memcpy(out.data(), x.data(), x.size_bytes());
+    return;
+  }
+  if (dtype.code == DType::f8) {
+    to_doubles(x, out);
+    return;
+  }
+  const auto round_one = dtype.code == DType::f2 ? float32_to_float16 : float32_to_bfloat16;
+  const uint16_t infinity = dtype.code == DType::f2 ? 0x7C00 : 0x7F80;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const uint16_t bits = round_one(x[i]);
+    if ((bits & 0x7FFF) == infinity && std::isfinite(x[i])) too_large(x[i], first + i, dtype);
+    set_element(out, i, bits);
   }
 }
 

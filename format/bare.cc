@@ -13,10 +13,11 @@ constexpr uint8_t kWorkerFlag = 1, kStepFlag = 2, kExceptionsFlag = 4;
 constexpr size_t kFixedHeader = 22;  // to the seed
 
 bool is_short(const Schema& schema) {
-  uint64_t elements = 0;
+  uint64_t elements = 0, bytes = 0;
   for (const SchemaTensor& tensor : schema.tensors) {
     elements += std::min(tensor.info.size(), kMaxShortBare + 1);
-    if (elements > kMaxShortBare) return false;
+    bytes += std::min(tensor.info.byte_size(), kMaxShortBareBytes + 1);
+    if (elements > kMaxShortBare || bytes > kMaxShortBareBytes) return false;
   }
   return true;
 }

@@ -8,8 +8,9 @@
 
 namespace gradcodec {
 
-// A message of at most this many elements has one check for the whole and no frames.
+// A message of at most this many elements and bytes of elements has one check for the whole and no frames.
 inline constexpr uint64_t kMaxShortBare = uint64_t{1} << 22;
+inline constexpr uint64_t kMaxShortBareBytes = uint64_t{1} << 27;
 
 // Frames to a bare message. Throws Error(io), Error(limit).
 class BareWriter final : public FrameWriter {

@@ -82,6 +82,9 @@ class Checker {
 
   // Recursion is limited by limits_.depth, and every item takes a byte at least: a claimed length costs nothing.
   void item(unsigned depth) {
+    if (++items_ > limits_.items) {
+      throw Error(Exit::limit, "more than " + std::to_string(limits_.items) + " values in one CBOR item");
+    }
     const auto first = in_.get<uint8_t>();
     const auto major = static_cast<Major>(first >> 5);
     if (major == simple) return float_or_simple(first);
@@ -148,6 +151,7 @@ class Checker {
   ByteView whole_;
   ByteReader in_;
   const CborLimits& limits_;
+  size_t items_ = 0;
 };
 
 void put_big_endian(Bytes& out, uint64_t value, unsigned width) {

@@ -14,6 +14,7 @@ using Cbor = nlohmann::json;
 struct CborLimits {
   size_t size = size_t{64} << 20;  // bytes of the whole item
   unsigned depth = 16;             // arrays and maps around a value
+  size_t items = size_t{1} << 22;  // values in all: each takes many times its bytes once it is parsed
 };
 
 // Throws unless `bytes` are exactly one item of the subset we use: integers from -2^63 to 2^64 - 1, byte and text

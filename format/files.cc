@@ -29,6 +29,11 @@ struct stat status_of(int fd, const std::string& name) {
   return status;
 }
 
+Origin origin_of(const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) return {};
+  return {status.st_mode & 0777, true, status.st_dev, status.st_ino};
+}
+
 Fd open_for_reading(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw Error(Exit::io, "cannot be opened: " + reason()).in_file(path == "-" ? "standard input" : path);
@@ -65,7 +70,7 @@ void remove_and_die(int signal) {
 }
 
 void handle_signals(bool on) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGXFSZ}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) {
     struct sigaction old = {};
     sigaction(signal, nullptr, &old);
     if (old.sa_handler == SIG_IGN) continue;  // as nohup asks
@@ -89,8 +94,8 @@ Fd::~Fd() {
 
 int Fd::release() { return std::exchange(fd_, -1); }
 
-RandomFile::RandomFile(Fd fd, std::string name, uint64_t size, mode_t mode)
-    : fd_(std::move(fd)), name_(std::move(name)), size_(size), mode_(mode) {}
+RandomFile::RandomFile(Fd fd, std::string name, uint64_t size, const Origin& origin)
+    : fd_(std::move(fd)), name_(std::move(name)), size_(size), origin_(origin) {}
 
 std::shared_ptr<RandomFile> RandomFile::open(const std::string& path) {
   const std::string name = name_of(path);
@@ -99,9 +104,9 @@ std::shared_ptr<RandomFile> RandomFile::open(const std::string& path) {
   // A redirected file is read in place only from its start: an earlier reader may have taken part of it.
   if (S_ISREG(status.st_mode) && (path != "-" || lseek(fd.get(), 0, SEEK_CUR) == 0)) {
     return std::shared_ptr<RandomFile>(
-        new RandomFile(std::move(fd), name, static_cast<uint64_t>(status.st_size), status.st_mode & 0777));
+        new RandomFile(std::move(fd), name, static_cast<uint64_t>(status.st_size), origin_of(status)));
   }
-  std::shared_ptr<RandomFile> spool(new RandomFile(unlinked_file(), name, 0, 0666));
+  std::shared_ptr<RandomFile> spool(new RandomFile(unlinked_file(), name, 0, Origin{}));
   std::vector<std::byte> buffer(kCopySize);
   while (const size_t n = read_some(fd.get(), buffer, name)) {
     spool->write_at(spool->size(), std::span(buffer).first(n));
@@ -110,7 +115,7 @@ std::shared_ptr<RandomFile> RandomFile::open(const std::string& path) {
 }
 
 std::shared_ptr<RandomFile> RandomFile::temporary() {
-  return std::shared_ptr<RandomFile>(new RandomFile(unlinked_file(), "temporary file", 0, 0600));
+  return std::shared_ptr<RandomFile>(new RandomFile(unlinked_file(), "temporary file", 0, Origin{}));
 }
 
 void RandomFile::read_at(uint64_t offset, std::span<std::byte> out) const {
@@ -142,7 +147,7 @@ void RandomFile::write_at(uint64_t offset, ByteView bytes) {
 InputStream::InputStream(const std::string& path) : fd_(open_for_reading(path)), name_(name_of(path)) {
   const struct stat status = status_of(fd_.get(), name_);
   const bool regular = S_ISREG(status.st_mode);
-  mode_ = regular ? status.st_mode & 0777 : 0666;
+  origin_ = origin_of(status);
   const off_t at = regular ? lseek(fd_.get(), 0, SEEK_CUR) : 0;
   end_ = regular ? static_cast<uint64_t>(std::max<off_t>(0, status.st_size - at)) : kUnknownSize;
 }
@@ -176,7 +181,7 @@ bool InputStream::skip(uint64_t n) {
   return true;
 }
 
-OutputFile::OutputFile(const std::string& path, bool force, mode_t mode)
+OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin)
     : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
   struct stat status = {};
   if (path == "-") {
@@ -195,6 +200,9 @@ OutputFile::OutputFile(const std::string& path, bool force, mode_t mode)
     if (isatty(fd_.get()) != 0) throw Error(Exit::usage, "binary output is not written to a terminal").in_file(name_);
     return;
   }
+  if (exists && origin.is_file && status.st_dev == origin.device && status.st_ino == origin.inode) {
+    throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
+  }
   if (exists && !force) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
   replaces_ = exists;
   if (exists) {  // a link keeps pointing where it did: its target is replaced
@@ -212,7 +220,7 @@ OutputFile::OutputFile(const std::string& path, bool force, mode_t mode)
   handle_signals(true);
   const mode_t mask = umask(0);
   umask(mask);
-  fchmod(fd_.get(), mode & ~mask & 0777);
+  fchmod(fd_.get(), origin.mode & ~mask & 0777);
 }
 
 OutputFile::~OutputFile() {

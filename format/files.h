@@ -16,6 +16,14 @@ namespace gradcodec {
 // The size of what is not a regular file.
 inline constexpr uint64_t kUnknownSize = (uint64_t{1} << 63) - 1;
 
+// What an output has to know of the input it is made from.
+struct Origin {
+  mode_t mode = 0666;  // permission bits; 0666 where there is no file (a pipe)
+  bool is_file = false;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
 // An open file descriptor, closed on destruction.
 class Fd {
  public:
@@ -44,7 +52,7 @@ class RandomFile {
   uint64_t size() const { return size_; }
   const std::string& name() const { return name_; }  // for messages
   int fd() const { return fd_.get(); }
-  mode_t mode() const { return mode_; }  // permission bits of the file opened; 0666 where there is none (a pipe)
+  const Origin& origin() const { return origin_; }
 
   // All of `out` from `offset`. Throws Error(bad_input) if the file ends before, Error(io) if reading fails.
   void read_at(uint64_t offset, std::span<std::byte> out) const;
@@ -53,11 +61,11 @@ class RandomFile {
   void write_at(uint64_t offset, ByteView bytes);
 
  private:
-  RandomFile(Fd fd, std::string name, uint64_t size, mode_t mode);
+  RandomFile(Fd fd, std::string name, uint64_t size, const Origin& origin);
   Fd fd_;
   std::string name_;
   uint64_t size_ = 0;
-  mode_t mode_;
+  Origin origin_;
 };
 
 // A file or a pipe, read once from front to back.
@@ -74,7 +82,7 @@ class InputStream {
 
   uint64_t position() const { return position_; }
   const std::string& name() const { return name_; }
-  mode_t mode() const { return mode_; }
+  const Origin& origin() const { return origin_; }
   bool seekable() const { return end_ != kUnknownSize; }
   // Bytes from here to the end, if this is a regular file; else 2^63 - 1.
   uint64_t left() const { return end_ - position_; }
@@ -83,7 +91,7 @@ class InputStream {
   Fd fd_;
   std::string name_;
   uint64_t position_ = 0, end_;
-  mode_t mode_;
+  Origin origin_;
 };
 
 // Where a command writes. A regular file is written as a hidden file beside its destination and renamed over it by
@@ -91,10 +99,10 @@ class InputStream {
 // regular files (/dev/null, a pipe) are written through. Signals that end the program remove the hidden file too.
 class OutputFile {
  public:
-  // `force` allows an existing regular file to be replaced at commit. `mode` limits the permissions of the result (the
-  // umask limits them further): pass the source's. Throws Error(usage) if the destination exists and `force` is false,
-  // or is a terminal; Error(io) if it cannot be created.
-  OutputFile(const std::string& path, bool force, mode_t mode);
+  // `force` allows an existing regular file to be replaced at commit. The result is readable by no more people than the
+  // origin (and the umask) allows. Throws Error(usage) if the destination exists and `force` is false, or is the origin
+  // itself, or is a terminal; Error(io) if it cannot be created.
+  OutputFile(const std::string& path, bool force, const Origin& origin);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kSeedFlag = 1, kWorkerFlag = 2, kStepFlag = 4, kDigestFlag = 8;
 constexpr uint64_t kSmallItem = 32;
+constexpr uint64_t kTensorMemory = 256;  // of a tensor's entry, once parsed
 
 void put_text(Bytes& out, std::string_view text) {
   put_varint(out, text.size());
@@ -69,6 +70,7 @@ void check_names(const std::vector<SchemaTensor>& tensors, const ByteReader& in)
 
 uint64_t Schema::chunk_len(const SchemaTensor& tensor) const {
   const uint64_t item = tensor.info.dtype.item_size();
+  if (item == 0) return std::max<uint64_t>(1, tensor.info.size());  // however many, they take no bytes
   if (item <= kSmallItem) return uint64_t{1} << chunk_log2;
   return std::max<uint64_t>(1, (kSmallItem << chunk_log2) / item);
 }
@@ -93,7 +95,13 @@ FileKind parse_prologue(ByteView prologue) {
   const ByteView magic = in.get_bytes(kMagic.size());
   if (!std::equal(magic.begin(), magic.end(), std::as_bytes(std::span(kMagic)).begin())) {
     if (std::equal(kBareMagic.begin(), kBareMagic.end(), reinterpret_cast<const uint8_t*>(magic.data()))) {
-      throw Error(Exit::usage, "is a bare message: name its schema with --schema FILE");
+      throw Error(Exit::usage, "is a bare message: gradcodec decompress --schema FILE reads it");
+    }
+    const auto begins = [&](std::string_view text) {
+      return std::equal(text.begin(), text.end(), reinterpret_cast<const char*>(magic.data()));
+    };
+    if (begins("\x93NUMPY") || begins("PK\3\4") || begins("\x89HDF")) {
+      throw Error(Exit::bad_input, "is a dump, not a .gradz file: gradcodec compress makes one of it");
     }
     throw Error(Exit::bad_input, "is not a .gradz file: it does not begin with the format's magic bytes");
   }
@@ -139,7 +147,7 @@ Bytes write_schema(const Schema& schema) {
   return out;
 }
 
-Schema parse_schema(ByteView body) {
+Schema parse_schema(ByteView body, uint64_t memory) {
   ByteReader in(body, "the SCHEMA block");
   Schema schema;
   schema.chunk_log2 = in.get<uint8_t>();
@@ -157,6 +165,10 @@ Schema parse_schema(ByteView body) {
   }
   const uint64_t tensors = in.get_varint();
   if (schema.origin == DumpKind::npy && tensors != 1) in.fail("says .npy but has not one tensor");
+  if (tensors > memory / kTensorMemory) {
+    throw Error(Exit::limit,
+                "has " + std::to_string(tensors) + " tensors, which need more memory than --memory allows");
+  }
   uint32_t used = 0;
   for (uint64_t left = tensors; left > 0; --left) {
     schema.tensors.push_back(parse_tensor_entry(in, schema.schemes.size()));

@@ -80,7 +80,8 @@ FileKind parse_prologue(ByteView prologue);
 
 Bytes write_schema(const Schema& schema);
 // Throws Error(bad_input) on anything write_schema does not write, Error(unsupported) on what a later version may mean.
-Schema parse_schema(ByteView body);
+// `memory`: most that the result may take.
+Schema parse_schema(ByteView body, uint64_t memory);
 
 Bytes write_message(const Message& message);
 Message parse_message(ByteView body);

@@ -40,7 +40,9 @@ Bytes metadata_block(std::string_view program, std::string_view json) {
   if (json_depth(json) > kMaxUserDepth) fail("is nested too deep (14 levels are possible)");
   Cbor user = Cbor::parse(json, nullptr, false);
   if (user.is_discarded()) fail("is not JSON");
-  return write_cbor({{"program", std::string(program)}, {"user", std::move(user)}});
+  Bytes block = write_cbor({{"program", std::string(program)}, {"user", std::move(user)}});
+  if (block.size() > kLimits.size) fail("is larger than 16 MiB, as CBOR");
+  return block;
 }
 
 std::string metadata_json(ByteView block) {

@@ -15,16 +15,16 @@
 namespace gradcodec {
 
 // For each item: make(item) in order, by one thread at a time, until it returns false; work(item) by any thread;
-// take(item) in order, by one thread at a time. Items are `Item` objects, at most 3 a thread, used again and again:
-// make must reset what it finds. With one thread everything runs in the caller's.
+// take(item) in order, by one thread at a time. Items are `Item` objects, `slots` of them (at least one), used again
+// and again: make must reset what it finds. With one thread everything runs in the caller's.
 //
-// If a call throws, no further item is made, those already made before the failed one are still taken, and the
-// exception of the earliest item is thrown to the caller once all threads have ended.
+// If a call throws, nothing further is made or taken, and the exception of the earliest item among those that failed is
+// thrown to the caller once all threads have ended.
 template <typename Item, typename Make, typename Work, typename Take>
 class Ordered {
  public:
-  Ordered(unsigned threads, Make make, Work work, Take take)
-      : threads_(threads), make_(std::move(make)), work_(std::move(work)), take_(std::move(take)) {}
+  Ordered(unsigned threads, size_t slots, Make make, Work work, Take take)
+      : threads_(threads), slots_(slots), make_(std::move(make)), work_(std::move(work)), take_(std::move(take)) {}
 
   void run() {
     if (threads_ <= 1) {
@@ -35,7 +35,7 @@ class Ordered {
       }
       return;
     }
-    for (unsigned i = 0; i < 3 * threads_; ++i) free_.push_back(std::make_unique<Slot>());
+    for (size_t i = 0; i < slots_; ++i) free_.push_back(std::make_unique<Slot>());
     std::vector<std::jthread> pool;
     try {
       for (unsigned i = 1; i < threads_; ++i) pool.emplace_back([this] { loop(); });
@@ -129,6 +129,7 @@ class Ordered {
   }
 
   const unsigned threads_;
+  const size_t slots_;
   Make make_;
   Work work_;
   Take take_;
@@ -142,8 +143,8 @@ class Ordered {
 };
 
 template <typename Item, typename Make, typename Work, typename Take>
-void run_ordered(unsigned threads, Make make, Work work, Take take) {
-  Ordered<Item, Make, Work, Take>(threads, std::move(make), std::move(work), std::move(take)).run();
+void run_ordered(unsigned threads, size_t slots, Make make, Work work, Take take) {
+  Ordered<Item, Make, Work, Take>(threads, slots, std::move(make), std::move(work), std::move(take)).run();
 }
 
 }  // namespace gradcodec

@@ -31,6 +31,26 @@ std::optional<bool> draws(const Schema& schema) {
   return any;
 }
 
+// How many threads work, and on how many chunks at once.
+struct Crew {
+  unsigned threads;
+  size_t slots;
+};
+
+// No more threads than frames; no more chunks than `memory` has room for, and one in any case.
+Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole) {
+  uint64_t cost = 1;
+  for (const SchemaTensor& tensor : schema.tensors) {
+    const uint64_t len = whole ? tensor.info.size() : std::min(tensor.info.size(), schema.chunk_len(tensor));
+    // Elements as bytes and once more on their way, float32 values twice, symbols, a payload of two bytes at most.
+    const uint64_t item = tensor.info.dtype.item_size();
+    cost = std::max(cost, item == 0 ? 1 : len * (2 * item + 12));
+  }
+  const uint64_t frames = std::max<uint64_t>(1, total_frames(schema));
+  const auto used = static_cast<unsigned>(std::min<uint64_t>(threads, frames));
+  return {used, static_cast<size_t>(std::clamp<uint64_t>(memory / cost, 1, 3 * uint64_t{used}))};
+}
+
 // Runs f; what it throws is said to be in this tensor.
 template <typename F>
 auto in_tensor(const TensorInfo& info, F f) {
@@ -66,18 +86,22 @@ class Compressor {
         walk_(schema, !writer.forms()) {}
 
   void run() {
+    const Crew crew = crew_for(schema_, options_.threads, options_.memory, !writer_.forms());
     run_ordered<Outgoing>(
-        options_.threads, [this](Outgoing& item) { return make(item); }, [this](Outgoing& item) { encode(item); },
-        [this](Outgoing& item) { append(item); });
+        crew.threads, crew.slots, [this](Outgoing& item) { return make(item); },
+        [this](Outgoing& item) { encode(item); }, [this](Outgoing& item) { append(item); });
     writer_.finish(digests_);
   }
 
  private:
   TensorPlan plan(size_t tensor) const {
     const SchemaTensor& entry = schema_.tensors[tensor];
-    return {entry.info,  schemes_[entry.scheme],        find_coder(schema_.schemes[entry.scheme].coder),
+    return {entry.info,  schemes_[entry.scheme],        coder_of(schema_.schemes[entry.scheme].coder),
             options_.id, static_cast<uint32_t>(tensor), walk_.chunk_len(tensor)};
   }
+
+  // The options' own object, which has an effort, if it is of that id.
+  const Coder* coder_of(uint16_t id) const { return id == options_.coder->id() ? options_.coder : find_coder(id); }
 
   std::shared_ptr<TensorEncoder> prepare(size_t tensor, std::unique_ptr<TensorData> data) const {
     return in_tensor(schema_.tensors[tensor].info, [&] {
@@ -173,9 +197,10 @@ class Decompressor {
   }
 
   std::vector<uint32_t> run() {
+    const Crew crew = crew_for(schema_, options_.threads, options_.memory, false);
     run_ordered<Incoming>(
-        options_.threads, [this](Incoming& item) { return make(item); }, [this](Incoming& item) { decode(item); },
-        [this](Incoming& item) { write(item); });
+        crew.threads, crew.slots, [this](Incoming& item) { return make(item); },
+        [this](Incoming& item) { decode(item); }, [this](Incoming& item) { write(item); });
     return std::move(digests_);
   }
 
@@ -232,7 +257,10 @@ class Decompressor {
                           static_cast<uint32_t>(item.place.tensor),
                           walk_.chunk_len(item.place.tensor)};
     ByteReader stored(item.frame.payload, "the frame");
-    current_ = make_tensor_decoder(plan, stored, output_info(entry.info, options_.dtype).dtype);
+    // Where nobody takes the elements, the values are enough.
+    const bool values_only = sink_ == nullptr && !scheme.choice.scheme->carries_bytes();
+    const DType output = values_only ? DType{} : output_info(entry.info, options_.dtype).dtype;
+    current_ = make_tensor_decoder(plan, stored, output);
     if (item.place.params_only) {
       stored.expect_end();
       if (item.frame.form != Form::coder || item.frame.exceptions) stored.fail("has a form though it holds parameters");

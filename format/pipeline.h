@@ -32,6 +32,7 @@ struct CompressOptions {
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
+  uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 };
 
 // The schema of the message that compress will write.
@@ -58,6 +59,7 @@ struct DecompressOptions {
   bool skip_unwanted = false;                     // pass over the frames of the others, if possible, without a check
   std::optional<DType> dtype;                     // of float tensors, instead of their own
   unsigned threads = 1;
+  uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 };
 
 // What the tensor becomes.

@@ -151,7 +151,7 @@ void ContainerReader::take_header_block(const Block& block) {
   switch (static_cast<Tag>(block.tag)) {
     case Tag::schema:
       accounts_.schema = block.bytes.size();
-      schema_ = parse_schema(block.body());
+      schema_ = parse_schema(block.body(), memory_);
       return;
     case Tag::message:
       accounts_.message = block.bytes.size();

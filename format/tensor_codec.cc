@@ -112,9 +112,6 @@ class ValueDecoder final : public TensorDecoder {
   kernels::Draws narrowing_;
 };
 
-// Planes only where a word has parts to separate.
-unsigned plane_word(const DType& dtype) { return dtype.word_size(); }
-
 class ByteEncoder final : public TensorEncoder {
  public:
   ByteEncoder(const TensorPlan& plan, std::unique_ptr<TensorData> data)
@@ -130,7 +127,7 @@ class ByteEncoder final : public TensorEncoder {
     stream.alphabet = 0;
     stream.symbols.clear();
     stream.bytes.resize(work.bytes.size());
-    split_planes(work.bytes, plane_word(dtype_), stream.bytes);
+    split_planes(work.bytes, dtype_.word_size(), stream.bytes);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
     frame.exceptions.clear();
     return checksum(work.bytes, 0);
@@ -155,16 +152,21 @@ class ByteDecoder final : public TensorDecoder {
     const StreamShape shape{0, bytes_of(range)};
     read_streams(payload, form, {&shape, 1}, coder_, work.code.streams);
     work.bytes.resize(static_cast<size_t>(shape.count));
-    join_planes(work.code.streams[0].bytes, plane_word(dtype_), work.bytes);
+    join_planes(work.code.streams[0].bytes, dtype_.word_size(), work.bytes);
     const uint64_t digest = checksum(work.bytes, 0);
     if (output_ == dtype_) {
       out = work.bytes;
       return digest;
     }
     work.values.resize(static_cast<size_t>(range.count));
-    widen(dtype_, work.bytes, work.values);
+    const bool to_16_bits = output_.item_size() == 2;
+    if (dtype_.code == DType::f8 && to_16_bits) {
+      widen_to_odd(work.bytes, work.values);
+    } else {
+      widen(dtype_, work.bytes, work.values);
+    }
     out.resize(work.values.size() * output_.item_size());
-    round_to(work.values, output_, out);
+    round_to(work.values, output_, range.first, out);
     return digest;
   }
 

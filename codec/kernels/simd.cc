@@ -58,6 +58,7 @@ constexpr size_t kBlock = 2 * kLanes;  // words that one evaluation of Philox gi
 // this much work: encoding from memory is a third faster so. Any address may be asked for.
 template <int kWrite = 0>
 HWY_INLINE void fetch_ahead(const void* here) {
+  // Not by pointer arithmetic, which may not leave the array. NOLINTNEXTLINE(performance-no-int-to-ptr)
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(here) + 2048), kWrite);
 }
 

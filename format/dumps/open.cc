@@ -55,6 +55,8 @@ std::unique_ptr<Source> open_source(std::shared_ptr<RandomFile> file, const Sour
     if (kind == DumpKind::npz) return open_npz(std::move(file), options, dropped);
     if (kind == DumpKind::hdf5) return open_hdf5(std::move(file), options, dropped);
     if (file->size() == 0) throw Error(Exit::bad_input, "is empty; a dump (.npy, .npz or HDF5) was expected");
+    if (has_at(*file, 0, "\x89GRA\r\n\x1a\n"))
+      throw Error(Exit::bad_input, "is a .gradz file already: gradcodec decompress reads it");
     throw Error(Exit::bad_input, "is no dump: it begins as neither .npy nor .npz (zip) nor HDF5 files do");
   } catch (Error& error) {
     throw error.in_file(name);

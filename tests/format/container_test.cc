@@ -68,7 +68,7 @@ std::vector<Frame> small_frames() {
 Bytes written(const Schema& schema, const Message& message, const std::vector<Frame>& frames, ByteView tree = {},
               ByteView metadata = {}) {
   const TemporaryFile file;
-  OutputFile output(file.path(), true, 0600);
+  OutputFile output(file.path(), true, {});
   ContainerWriter writer(output);
   writer.begin(schema, tree, metadata, message);
   for (const Frame& frame : frames) writer.append(frame);
@@ -106,7 +106,7 @@ Exit refusal(const Bytes& bytes, size_t frames = 3) {
   return Exit::ok;
 }
 
-Schema reparsed(const Schema& schema) { return parse_schema(write_schema(schema)); }
+Schema reparsed(const Schema& schema) { return parse_schema(write_schema(schema), kMemory); }
 
 }  // namespace
 
@@ -196,7 +196,7 @@ TEST_CASE("a schema's bytes have one form") {
   CHECK(write_schema(reparsed(schema)) == body);
   const auto refused = [](Bytes bytes) {
     try {
-      parse_schema(bytes);
+      parse_schema(bytes, kMemory);
     } catch (const Error& error) {
       return error.code();
     }

@@ -53,7 +53,7 @@ int cat(Source& source, const std::string& name, uint64_t part_size) {
 }
 
 int copy(Source& source, const std::string& path, uint64_t part_size) {
-  OutputFile output(path, true, 0644);
+  OutputFile output(path, true, {});
   const Bytes tree = source.tree();
   const auto sink = make_sink(dump_kind_of(path).value(), output, source.tensors(), tree);
   for (size_t i = 0; i < source.tensors().size(); ++i) {

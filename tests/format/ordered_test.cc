@@ -23,7 +23,7 @@ TEST_CASE("items are taken in order, whatever the number of threads") {
       int made = 0;
       std::vector<int> taken;
       run_ordered<Item>(
-          threads,
+          threads, 1 + threads / 2,
           [&](Item& item) {
             item.number = made;
             return made++ < count;
@@ -47,7 +47,7 @@ TEST_CASE("the earliest failure is thrown, and nothing after it is taken") {
         };
         const auto run = [&] {
           run_ordered<Item>(
-              threads,
+              threads, 3 * threads,
               [&](Item& item) {
                 item.number = made++;
                 fail_at(0, item.number);

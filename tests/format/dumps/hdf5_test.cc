@@ -43,7 +43,7 @@ Bytes pattern(uint64_t size, size_t salt) {
 }
 
 void write_all(const std::string& path, const std::vector<TensorInfo>& tensors, ByteView tree) {
-  OutputFile output(path, true, 0644);
+  OutputFile output(path, true, {});
   const auto sink = make_hdf5_sink(output, tensors, tree);
   for (size_t i = 0; i < tensors.size(); ++i) {
     sink->begin(tensors[i]);
@@ -246,7 +246,7 @@ TEST_CASE("a sink wants all it was made for") {
   const Scratch scratch;
   const std::vector<TensorInfo> tensors = {tensor("w", "f4", {2}), tensor("v", "f4", {2})};
   {
-    OutputFile output(scratch / "a.h5", true, 0644);
+    OutputFile output(scratch / "a.h5", true, {});
     const auto sink = make_hdf5_sink(output, tensors, {});
     CHECK(refusal([&] { sink->begin(tensors[1]); }) == Exit::bug);
     sink->begin(tensors[0]);

@@ -177,7 +177,7 @@ TEST_CASE("npy: the sink takes exactly what was announced") {
   const std::string path = std::string(dir) + "/a.npy";
   const TensorInfo info{"t", DType::parse("f4"), {2}};
   {
-    OutputFile output(path, false, 0644);
+    OutputFile output(path, false, {});
     CHECK_THAT(failure_of([&] {
                  make_sink(DumpKind::npy, output, {info, info}, {});
                }),

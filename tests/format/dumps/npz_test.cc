@@ -306,7 +306,7 @@ TEST_CASE("npz: the sink's file reads back, twice the same") {
   const std::vector<TensorInfo> infos = {
       {"a", DType::parse("f4"), {2}}, {"\xC3\xA9/b", DType::parse("i1"), {}}, {"e", DType::parse("f8"), {0, 3}}};
   const auto write = [&](bool all) {
-    OutputFile output(path, true, 0644);
+    OutputFile output(path, true, {});
     const auto sink = make_sink(DumpKind::npz, output, infos, {});
     sink->begin(infos[0]);
     sink->write(as_bytes("abcd"));
@@ -332,12 +332,12 @@ TEST_CASE("npz: the sink's file reads back, twice the same") {
   CHECK(files[0] == files[1]);
   CHECK(read_bytes(files[0]) == "a=abcdefgh;\xC3\xA9/b=x;e=;");
   {
-    OutputFile output(path, true, 0644);
+    OutputFile output(path, true, {});
     make_sink(DumpKind::npz, output, {}, {})->finish();
   }
   CHECK(open_source(path, {}, nullptr)->tensors().empty());
   {
-    OutputFile output(path, true, 0644);
+    OutputFile output(path, true, {});
     const TensorInfo long_name{std::string(65532, 'n'), DType::parse("f4"), {}};
     CHECK_THAT(failure_of([&] { make_sink(DumpKind::npz, output, {long_name}, {}); }), StartsWith("6: "));
   }
@@ -348,7 +348,7 @@ TEST_CASE("npz: the sink's file reads back, twice the same") {
 TEST_CASE("npz: a full disk is an error, not an abort") {
   if (access("/dev/full", W_OK) != 0) return;
   const TensorInfo info{"a", DType::parse("i1"), {4 << 20}};
-  OutputFile output("/dev/full", true, 0644);
+  OutputFile output("/dev/full", true, {});
   const auto sink = make_sink(DumpKind::npz, output, {info}, {});
   CHECK_THAT(failure_of([&] {
                sink->begin(info);
