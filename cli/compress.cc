@@ -95,26 +95,30 @@ std::vector<SchemeChoice> choices_of(const Schema& schema, const CompressArgumen
   return choices;
 }
 
-// What the schema has settled already cannot be asked for once more.
+// What the schema has settled cannot be asked for otherwise.
 void check_bare(const CompressArguments& args, const CompressOptions& options) {
   if (args.bare != !args.schema.empty()) throw Error(Exit::usage, "--bare and --schema FILE go together");
   if (!args.bare) return;
-  const bool settled = !args.coder.empty() || !args.level.empty() || !args.include.empty() || !args.exclude.empty() ||
-                       !args.min_elements.empty() || !args.chunk.empty();
-  if (settled || !args.metadata.empty()) {
+  if (!args.include.empty() || !args.exclude.empty() || !args.min_elements.empty() || !args.metadata.empty()) {
     throw Error(Exit::usage,
-                "with --bare the schema says which coder, chunks and tensors; --coder, --level, --include, "
-                "--exclude, --min-elements, --chunk-log2 and --metadata have no place");
+                "the schema says which tensors have which scheme, and a bare message holds no metadata: --include, "
+                "--exclude, --min-elements and --metadata have no place beside --bare");
   }
-  if (args.scheme.empty()) return;
   const Schema schema = read_schema_file(args.schema, options.memory);
+  const auto fail = [&](const std::string& text) { throw Error(Exit::usage, text).in_file(args.schema); };
+  if (!args.chunk.empty() && options.chunk_log2 != schema.chunk_log2) {
+    fail("the schema's chunks are --chunk-log2 " + std::to_string(schema.chunk_log2));
+  }
   std::string texts;
+  bool known = args.scheme.empty();
   for (const StoredScheme& stored : schema.schemes) {
-    if (stored.text == options.scheme.stored_text()) return;
+    if ((!args.coder.empty() || !args.level.empty()) && stored.coder != options.coder->id()) {
+      fail("the schema's coder is not '" + std::string(options.coder->name()) + "'");
+    }
+    known |= stored.text == options.scheme.stored_text();
     texts += (texts.empty() ? "" : ", ") + stored.text;
   }
-  throw Error(Exit::usage, "the schema's schemes are " + texts + ", not '" + options.scheme.stored_text() + "'")
-      .in_file(args.schema);
+  if (!known) fail("the schema's schemes are " + texts + ", not '" + options.scheme.stored_text() + "'");
 }
 
 std::string output_path(const CompressArguments& args) {
@@ -136,7 +140,7 @@ void report(const CompressArguments& args, const CompressOptions& options, const
   if (before > 0)
     line += ratio >= 1 ? ", " + fixed(ratio, 2) + " times smaller" : ", " + fixed(1 / ratio, 2) + " times larger";
   if (values > 0) line += ", " + fixed(8 * after / static_cast<double>(values), 3) + " bits a value";
-  if (args.seed.empty() && (args.bare || plan_message(schema, options.id).seed))
+  if ((args.seed.empty() || args.common.verbose) && (args.bare || plan_message(schema, options.id).seed))
     line += ", seed " + std::to_string(options.id.seed);
   args.common.say(line);
 }
@@ -160,17 +164,9 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
 
 int run_compress(const CompressArguments& args) {
   const CompressOptions options = options_of(args);
-  if (args.bare != !args.schema.empty()) throw Error(Exit::usage, "--bare and --schema FILE go together");
-  if (args.bare && !args.metadata.empty()) throw Error(Exit::usage, "a bare message holds no metadata");
-  if (args.scheme.empty() && !args.bare) {
-    args.common.say("scheme " + std::string(kDefaultScheme) +
-                    " (unbiased, a tenth of the energy as noise); --scheme chooses");
-  }
   check_bare(args, options);
-  args.common.say_machine();
   const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
-  std::vector<std::string> dropped;
-  const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
+  args.common.say_machine();
   if (args.scheme.empty() && !args.bare) {
     args.common.say("scheme " + std::string(kDefaultScheme) +
                     " (unbiased, a tenth of the energy as noise); --scheme chooses");
@@ -178,17 +174,21 @@ int run_compress(const CompressArguments& args) {
   if ((options.id.worker || options.id.step) && args.seed.empty()) {
     args.common.say("--worker and --step tell draws of one --seed apart; without it every run has a seed of its own");
   }
-  for (const std::string& what : dropped) args.common.say("left out: " + what);
-  for (const std::string& glob : args.include) require_match(glob, source->tensors());
-  for (const std::string& glob : args.exclude) require_match(glob, source->tensors());
   try {
+    std::vector<std::string> dropped;
+    const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
+    for (const std::string& what : dropped) args.common.say("left out: " + what);
+    for (const std::string& glob : args.include) require_match(glob, source->tensors());
+    for (const std::string& glob : args.exclude) require_match(glob, source->tensors());
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
-    OutputFile output(output_path(args), args.force, file->origin());
+    const Origin second = args.bare ? InputStream(args.schema).origin() : Origin{};
+    OutputFile output(output_path(args), args.force, file->origin(), second);
     run_job(args, options, *source, schema, output);
+    file->check_unchanged();
     output.commit();
     report(args, options, schema, output);
   } catch (Error& error) {
-    error.in_file(file->name());
+    if (error.code() != Exit::usage) error.in_file(file->name());
     throw;
   }
   return 0;

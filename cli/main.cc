@@ -80,6 +80,13 @@ int run_main(int argc, char** argv) {
       "gradcodec COMMAND --help tells more. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad or damaged\n"
       "input, 4 I/O failure, 5 a limit would be passed, 6 valid but not supported here, 70 a bug.");
   const Command commands[] = {add_compress(app), add_decompress(app), add_info(app), add_schemes(app)};
+  for (int i = 1; i < argc; ++i) {  // most likely a variable that was not set
+    const std::string_view word = argv[i];
+    if (word.empty()) return fail(Exit::usage, "argument " + std::to_string(i) + " is empty");
+    if (word.size() > 2 && word.substr(0, 2) == "--" && word.back() == '=') {
+      return fail(Exit::usage, escaped(word) + " is given no value");
+    }
+  }
   if (argc > 1) {
     const std::string word = argv[1];
     if (word == "help") {

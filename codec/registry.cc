@@ -85,6 +85,30 @@ void parse_params(const Scheme& scheme, std::string_view text, Params& params) {
   }
 }
 
+// NAME or NAME:KEY=VALUE,..., each word of letters, digits, '_', '-' and '.'; '/' and '+' join several such.
+bool is_scheme_text(std::string_view text) {
+  const auto is_word = [](std::string_view word) {
+    return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") == std::string_view::npos;
+  };
+  while (true) {
+    const size_t end = text.find_first_of("/+");
+    std::string_view part = text.substr(0, end);
+    const size_t colon = part.find(':');
+    if (!is_word(part.substr(0, colon))) return false;
+    while (colon != std::string_view::npos) {
+      part.remove_prefix(part.find_first_of(":,") + 1);
+      const std::string_view item = part.substr(0, part.find(','));
+      const size_t equals = item.find('=');
+      if (equals == std::string_view::npos || !is_word(item.substr(0, equals)) || !is_word(item.substr(equals + 1))) {
+        return false;
+      }
+      if (part.find(',') == std::string_view::npos) break;
+    }
+    if (end == std::string_view::npos) return true;
+    text.remove_prefix(end + 1);
+  }
+}
+
 SchemeChoice parse(std::string_view text, bool encoding) {
   if (text.find_first_of("/+") != std::string_view::npos) {
     fail("'/' and '+' stand for compositions of schemes, which this version does not have");
@@ -171,6 +195,7 @@ SchemeChoice parse_scheme(std::string_view text) {
 }
 
 SchemeChoice parse_stored_scheme(std::string_view text) {
+  if (!is_scheme_text(text)) throw Error(Exit::bad_input, "'" + escaped(text) + "' is no scheme's text");
   if (find_scheme(text.substr(0, text.find_first_of(":/+"))) == nullptr ||
       text.find_first_of("/+") != std::string_view::npos) {
     throw Error(Exit::unsupported, "scheme '" + escaped(text) + "' is not known to this version");

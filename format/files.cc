@@ -31,7 +31,8 @@ struct stat status_of(int fd, const std::string& name) {
 
 Origin origin_of(const struct stat& status) {
   if (!S_ISREG(status.st_mode)) return {};
-  return {status.st_mode & 0777, true, status.st_dev, status.st_ino};
+  return {status.st_mode & 0777, true, status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
 }
 
 Fd open_for_reading(const std::string& path) {
@@ -70,7 +71,7 @@ void remove_and_die(int signal) {
 }
 
 void handle_signals(bool on) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
     struct sigaction old = {};
     sigaction(signal, nullptr, &old);
     if (old.sa_handler == SIG_IGN) continue;  // as nohup asks
@@ -133,6 +134,14 @@ void RandomFile::read_at(uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+void RandomFile::check_unchanged() const {
+  if (!origin_.is_file) return;
+  const Origin now = origin_of(status_of(fd_.get(), name_));
+  if (now.size != origin_.size || now.changed_s != origin_.changed_s || now.changed_ns != origin_.changed_ns) {
+    throw Error(Exit::io, "was changed while it was read: compress it again when nobody writes to it").in_file(name_);
+  }
+}
+
 void RandomFile::write_at(uint64_t offset, ByteView bytes) {
   size_ = std::max(size_, offset + bytes.size());
   while (!bytes.empty()) {
@@ -181,46 +190,68 @@ bool InputStream::skip(uint64_t n) {
   return true;
 }
 
-OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin)
+OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin, const Origin& second)
     : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
   struct stat status = {};
-  if (path == "-") {
-    fd_ = Fd(dup(STDOUT_FILENO));
-    if (fd_.get() < 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
-    if (isatty(STDOUT_FILENO) != 0) {
-      throw Error(Exit::usage, "binary output is not written to a terminal: give -o FILE or redirect").in_file(name_);
+  const bool exists = (path == "-" ? fstat(STDOUT_FILENO, &status) : stat(path.c_str(), &status)) == 0;
+  for (const Origin& input : {origin, second}) {
+    if (exists && input.is_file && status.st_dev == input.device && status.st_ino == input.inode) {
+      throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
     }
-    return;
   }
-  const bool exists = stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) throw Error(Exit::usage, "is a directory").in_file(name_);
-  if (exists && !S_ISREG(status.st_mode)) {
-    fd_ = Fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (fd_.get() < 0) throw Error(Exit::io, "cannot be opened: " + reason()).in_file(name_);
-    if (isatty(fd_.get()) != 0) throw Error(Exit::usage, "binary output is not written to a terminal").in_file(name_);
-    return;
+  if (path == "-" || (exists && !S_ISREG(status.st_mode))) {
+    open_in_place();
+  } else {
+    if (exists && !force) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
+    create_beside(exists, origin.mode);
   }
-  if (exists && origin.is_file && status.st_dev == origin.device && status.st_ino == origin.inode) {
-    throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
+}
+
+// Written through: standard output, a device, a pipe.
+void OutputFile::open_in_place() {
+  fd_ = Fd(destination_ == "-" ? dup(STDOUT_FILENO) : ::open(destination_.c_str(), O_WRONLY | O_CLOEXEC));
+  if (fd_.get() < 0) throw Error(Exit::io, "cannot be opened: " + reason()).in_file(name_);
+  if (isatty(fd_.get()) != 0) {
+    throw Error(Exit::usage, "binary output is not written to a terminal: give -o FILE or redirect").in_file(name_);
   }
-  if (exists && !force) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
+}
+
+void OutputFile::create_beside(bool exists, mode_t mode) {
   replaces_ = exists;
   if (exists) {  // a link keeps pointing where it did: its target is replaced
-    char* real = realpath(path.c_str(), nullptr);
+    char* real = realpath(destination_.c_str(), nullptr);
     if (real != nullptr) destination_ = real;
     std::free(real);
+  } else if (struct stat link = {}; lstat(destination_.c_str(), &link) == 0) {
+    throw Error(Exit::usage, "is a link that leads nowhere").in_file(name_);
   }
   const size_t slash = destination_.rfind('/');
   const std::string dir = slash == std::string::npos ? "" : destination_.substr(0, slash + 1);
   temporary_ = dir + ".gradcodec-XXXXXX";
-  fd_ = Fd(mkostemp(temporary_.data(), O_CLOEXEC));
-  if (fd_.get() < 0) throw Error(Exit::io, "cannot be created: " + reason()).in_file(name_);
+  create_temporary();
   renames_ = true;
-  pending_file = temporary_.c_str();
-  handle_signals(true);
   const mode_t mask = umask(0);
   umask(mask);
-  fchmod(fd_.get(), origin.mode & ~mask & 0777);
+  fchmod(fd_.get(), mode & ~mask & 0777);
+}
+
+// Makes the file that temporary_ is a pattern for. From its first moment on, a signal that ends the program removes it.
+void OutputFile::create_temporary() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  fd_ = Fd(mkostemp(temporary_.data(), O_CLOEXEC));
+  const int error = errno;
+  if (fd_.get() >= 0) {
+    pending_file = temporary_.c_str();
+    handle_signals(true);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (fd_.get() < 0) {
+    temporary_.clear();
+    throw Error(Exit::io, "cannot be created: " + std::string(std::strerror(error))).in_file(name_);
+  }
 }
 
 OutputFile::~OutputFile() {
@@ -250,10 +281,9 @@ const std::string& OutputFile::path_for_library() {
   if (temporary_.empty()) {
     const char* dir = std::getenv("TMPDIR");
     temporary_ = std::string(dir != nullptr && *dir != '\0' ? dir : "/tmp") + "/gradcodec-XXXXXX";
-    const Fd file(mkostemp(temporary_.data(), O_CLOEXEC));
-    if (file.get() < 0) throw Error(Exit::io, "cannot be created: " + reason() + " (set TMPDIR)").in_file(temporary_);
-    pending_file = temporary_.c_str();
-    handle_signals(true);
+    Fd output = std::move(fd_);
+    create_temporary();
+    fd_ = std::move(output);
   }
   return temporary_;
 }

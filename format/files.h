@@ -22,6 +22,7 @@ struct Origin {
   bool is_file = false;
   dev_t device = 0;
   ino_t inode = 0;
+  int64_t size = 0, changed_s = 0, changed_ns = 0;  // when the file was last changed
 };
 
 // An open file descriptor, closed on destruction.
@@ -56,6 +57,9 @@ class RandomFile {
 
   // All of `out` from `offset`. Throws Error(bad_input) if the file ends before, Error(io) if reading fails.
   void read_at(uint64_t offset, std::span<std::byte> out) const;
+
+  // Throws Error(io) if the file is not as it was when it was opened: what was read is of no one state of it.
+  void check_unchanged() const;
 
   // Only for temporary files. Throws Error(io).
   void write_at(uint64_t offset, ByteView bytes);
@@ -102,7 +106,8 @@ class OutputFile {
   // `force` allows an existing regular file to be replaced at commit. The result is readable by no more people than the
   // origin (and the umask) allows. Throws Error(usage) if the destination exists and `force` is false, or is the origin
   // itself, or is a terminal; Error(io) if it cannot be created.
-  OutputFile(const std::string& path, bool force, const Origin& origin);
+  // `second`: another input that must not be replaced.
+  OutputFile(const std::string& path, bool force, const Origin& origin, const Origin& second = {});
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -118,6 +123,9 @@ class OutputFile {
   const std::string& name() const { return name_; }
 
  private:
+  void open_in_place();
+  void create_beside(bool exists, mode_t mode);
+  void create_temporary();
   void write_all(ByteView bytes);
 
   Fd fd_;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint64_t kSeedFlag = 1, kWorkerFlag = 2, kStepFlag = 4, kDigestFlag = 8;
 constexpr uint64_t kSmallItem = 32;
+constexpr uint64_t kLeastTensor = 5;  // bytes of a tensor's entry
+constexpr uint64_t kMaxSchemes = 4096;
 constexpr uint64_t kTensorMemory = 256;  // of a tensor's entry, once parsed
 
 void put_text(Bytes& out, std::string_view text) {
@@ -156,15 +158,17 @@ Schema parse_schema(ByteView body, uint64_t memory) {
   const auto origin = in.get<uint8_t>();
   if (origin < 1 || origin > 3) throw Error(Exit::unsupported, "comes from a kind of dump not known to this version");
   schema.origin = static_cast<DumpKind>(origin);
-  for (uint64_t left = in.get_varint(); left > 0; --left) {
+  const uint64_t schemes = in.get_varint();
+  if (schemes > kMaxSchemes) throw Error(Exit::limit, "lists " + std::to_string(schemes) + " schemes, more than 4096");
+  for (uint64_t left = schemes; left > 0; --left) {
     schema.schemes.push_back(parse_scheme_entry(in));
     if (std::count(schema.schemes.begin(), schema.schemes.end(), schema.schemes.back()) > 1) {
       in.fail("lists a scheme twice");
     }
-    if (schema.schemes.size() > 4096) throw Error(Exit::limit, "lists more than 4096 schemes");
   }
   const uint64_t tensors = in.get_varint();
   if (schema.origin == DumpKind::npy && tensors != 1) in.fail("says .npy but has not one tensor");
+  if (tensors > in.left() / kLeastTensor) in.fail("claims " + std::to_string(tensors) + " tensors");
   if (tensors > memory / kTensorMemory) {
     throw Error(Exit::limit,
                 "has " + std::to_string(tensors) + " tensors, which need more memory than --memory allows");

@@ -37,7 +37,7 @@ struct Crew {
   size_t slots;
 };
 
-// No more threads than frames; no more chunks than `memory` has room for, and one in any case.
+// No more threads than frames, no more chunks than `memory` has room for. Throws Error(limit) if that is none.
 Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole) {
   uint64_t cost = 1;
   for (const SchemaTensor& tensor : schema.tensors) {
@@ -45,6 +45,10 @@ Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whol
     // Elements as bytes and once more on their way, float32 values twice, symbols, a payload of two bytes at most.
     const uint64_t item = tensor.info.dtype.item_size();
     cost = std::max(cost, item == 0 ? 1 : len * (2 * item + 12));
+  }
+  if (cost > memory) {
+    throw Error(Exit::limit,
+                "a chunk takes about " + std::to_string(cost) + " bytes of memory to work on: raise --memory");
   }
   const uint64_t frames = std::max<uint64_t>(1, total_frames(schema));
   const auto used = static_cast<unsigned>(std::min<uint64_t>(threads, frames));

@@ -126,6 +126,11 @@ Handle access_in_order(hid_t creation, const std::vector<uint64_t>& shape, uint6
     row *= static_cast<double>(across) * static_cast<double>(chunk[d]);
     slots *= static_cast<double>(std::bit_ceil(across));
   }
+  if (row > static_cast<double>(kMaxChunkSize) && H5Pget_nfilters(creation) > 0) {
+    throw Error(Exit::limit,
+                "its chunks are so tall that reading it in order would unpack each of them again and again: repack it, "
+                "as with h5repack -l CHUNK=... or contiguous");
+  }
   // The library drops a chunk when another one has its slot. Within a row of chunks, slots differ as long as there is
   // one for each of the (rounded) numbers of chunks across.
   const auto cache_slots = static_cast<size_t>(std::min(slots + 1, 1'000'003.0));

@@ -172,9 +172,11 @@ std::vector<Attribute> Walker::read_attributes(hid_t object, const std::string& 
       budget_.take(attribute_name.size() + 16);
       Attribute attribute{attribute_name, read_attribute(id.get(), budget_, place)};
       const Values& values = attribute.values;
-      if (name != nullptr && attribute_name == kNameAttribute && values.texts.size() == 1 && !values.texts[0].empty()) {
+      if (name != nullptr && attribute_name == kNameAttribute && values.texts.size() == 1 && !values.texts[0].empty() &&
+          values.texts[0] != path) {  // ours says what the path cannot
+
         *name = values.texts[0];
-      } else if (path.empty() && attribute_name == kOrderAttribute) {
+      } else if (path.empty() && attribute_name == kOrderAttribute && values.type == TypeSpec::of({DType::u4, ""})) {
         take_order(attribute);
       } else {
         out.push_back(std::move(attribute));

@@ -99,13 +99,15 @@ def file_of(tensors, frames, schemes=(("dqsg:levels=3", PACK),), **options):
     return writer.end()
 
 
-def zstd_zeros(size):
-    """One Zstandard frame of `size` zeros, four bytes for each 128 KiB (RFC 8878: RLE blocks)."""
-    out = struct.pack("<IBQ", 0xFD2FB528, 0xE0, size)
+def zstd_zeros(size, byte=b"\0", head=b""):
+    """One Zstandard frame of `head` and `size` zeros (or another byte), four bytes for each 128 KiB (RFC 8878: RLE blocks)."""
+    out = struct.pack("<IBQ", 0xFD2FB528, 0xE0, len(head) + size)
+    if head:
+        out += struct.pack("<I", len(head) << 3)[:3] + head
     while True:
         n = min(size, 1 << 17)
         size -= n
-        out += struct.pack("<I", (size == 0) | 1 << 1 | n << 3)[:3] + b"\0"
+        out += struct.pack("<I", (size == 0) | 1 << 1 | n << 3)[:3] + byte
         if size == 0:
             return out
 

@@ -92,8 +92,6 @@ class Determinism(support.CliTest):
         values = self.decompress(self.compress(self.npz(self.real), *options), suffix=".npz")
         packed = self.dir / "h5.gradz"
         made = support.run("compress", support.DATA / "fc.h5", "-o", packed, *options)
-        if made.code == support.BAD_INPUT and "no dump" in made.err:
-            self.skipTest("this build does not read HDF5")
         self.assertEqual(made.code, 0, made.err)
         decoded = self.decompress(packed, "--to=npz", suffix=".npz")
         self.assertEqual(list(decoded), list(values))
@@ -109,10 +107,10 @@ class Determinism(support.CliTest):
                 self.assertEqual(*attributes)
 
     def test_a_locale_with_a_decimal_comma(self):
-        env = {"LC_ALL": "de_DE.UTF-8"}
+        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", self.dir / "de_DE.UTF-8"], check=True)
+        env = {"LC_ALL": "de_DE.UTF-8", "LOCPATH": str(self.dir)}
         point = subprocess.run(["locale", "decimal_point"], capture_output=True, text=True, env={**os.environ, **env})
-        if point.stdout.strip() != ",":
-            self.skipTest("no locale de_DE.UTF-8 here")
+        self.assertEqual(point.stdout.strip(), ",")
         source = self.npz(self.tensors)
         for scheme in ("dither:nmse=0.001", "dqsg:levels=5,clip=2.5"):
             self.assert_all_equal({"C": self.outcomes(source, scheme, env={"LC_ALL": "C"}),

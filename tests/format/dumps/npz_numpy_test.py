@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads .npz files that NumPy and Python write, and has them read what is written: python3 npz_numpy_test.py DUMP_TOOL
 
-With GRADCODEC_SLOW_TESTS=1 members of more than 4 GiB are written too.
+With GRADCODEC_SLOW=1 members of more than 4 GiB are written too.
 """
 import os
 import shutil
 import struct
 import subprocess
 import sys
-import time
 import unittest
 import warnings
 import zipfile
@@ -103,10 +102,8 @@ with zipfile.ZipFile(sys.stdout.buffer, "w", int(sys.argv[1])) as archive:
 
     def test_many_members(self):
         np.savez(self.path("m.npz"), **{f"m{i:05}": np.int32(i) for i in range(70000)})  # beyond 65,535: zip64
-        started = time.monotonic()
         self.assertEqual(len(self.output("list", self.path("m.npz")).splitlines()), 70000)
         self.output("copy", self.path("m.npz"), self.path("n.npz"))
-        self.assertLess(time.monotonic() - started, 60)
         again = np.load(self.path("n.npz"))
         self.assertEqual(len(again.files), 70000)
         self.assertEqual(again["m69999"], 69999)
@@ -177,7 +174,7 @@ with zipfile.ZipFile(sys.stdout.buffer, "w", int(sys.argv[1])) as archive:
             self.skipTest("less than 10 GB free")
         self.check_sparse(4200 * MIB)
 
-    @unittest.skipUnless(os.environ.get("GRADCODEC_SLOW_TESTS"), "GRADCODEC_SLOW_TESTS is not set")
+    @unittest.skipUnless(os.environ.get("GRADCODEC_SLOW"), "GRADCODEC_SLOW is not set")
     def test_more_than_4_gib_written_and_inflated(self):
         elements = 4200 * MIB // 4
         with open(self.path("b.npy"), "wb") as file:
@@ -201,10 +198,11 @@ class HostileTest(DumpTest):
 
     def refuse(self, code, path, command="list", text=b""):
         words = [command, path] + ([self.path("out.npz")] if command == "copy" else [])
-        started = time.monotonic()
+        started = os.times()
         self.assert_fails(code, *words, memory=self.memory, text=text)
         if self.memory is not None:  # sanitizers are slow
-            self.assertLess(time.monotonic() - started, 1)
+            spent = os.times()
+            self.assertLess(spent.children_user + spent.children_system - started.children_user - started.children_system, 1)
 
     def setUp(self):
         super().setUp()
