@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/table.py DUMP.h5: the README's table. Bits a value and relative squared error of schemes on a dump, as Markdown.
 
@@ -15,8 +15,10 @@ import compare_dumps
 ROWS = [
     ("raw", "zstd"),
     ("dither:nmse=0.01", "zstd"),
+    ("dither:nmse=0.05", "zstd"),
     ("dither:nmse=0.1", "pack"),
     ("dither:nmse=0.1", "zstd"),
+    ("dither:nmse=0.2", "zstd"),
     ("dither:nmse=0.1,bucket=512", "zstd"),
     ("dqsg:levels=3", "pack"),
     ("dqsg:levels=3", "zstd"),

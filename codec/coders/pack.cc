@@ -44,8 +44,7 @@ struct Plan {
   uint64_t size() const { return full * group.size + last.size; }
 };
 
-Plan make_plan(uint32_t alphabet, uint64_t count) {
-  const PackGroup group = pack_group(alphabet);
+Plan make_plan(const PackGroup& group, uint32_t alphabet, uint64_t count) {
   return {group, count / group.digits, last_group(alphabet, count % group.digits)};
 }
 
@@ -184,9 +183,8 @@ void check_alphabet(uint32_t alphabet, uint64_t count) {
   if (count >= kMaxCount) throw Error(Exit::limit, "a stream of " + std::to_string(count) + " symbols");
 }
 
-void expand_symbols(ByteView in, uint64_t count, uint32_t alphabet, uint16_t* out) {
+void expand_symbols(ByteView in, uint64_t count, uint32_t alphabet, const Plan& plan, uint16_t* out) {
   constexpr uint64_t kTableWorth = 512;  // fewer groups than this are not worth a table
-  const Plan plan = make_plan(alphabet, count);
   if (plan.group.digits == 1 && plan.group.size == 1) return expand_plain<uint8_t>(in.data(), count, alphabet, out);
   if (plan.group.digits == 1 && plan.group.size == 2) return expand_plain<uint16_t>(in.data(), count, alphabet, out);
   const Digits digits(alphabet);
@@ -208,8 +206,8 @@ void expand_symbols(ByteView in, uint64_t count, uint32_t alphabet, uint16_t* ou
   if (plan.last.digits > 0) take(plan.last);
 }
 
-void shrink_symbols(const std::vector<uint16_t>& symbols, uint32_t alphabet, std::span<std::byte> out) {
-  const Plan plan = make_plan(alphabet, symbols.size());
+void shrink_symbols(const std::vector<uint16_t>& symbols, uint32_t alphabet, const Plan& plan,
+                    std::span<std::byte> out) {
   const uint16_t* from = symbols.data();
   uint64_t at = 0;
   const auto give = [&](const PackGroup& group) {
@@ -229,6 +227,8 @@ void shrink_symbols(const std::vector<uint16_t>& symbols, uint32_t alphabet, std
 
 class PackCoder : public Coder {
  public:
+  explicit PackCoder(PackGroup (*group)(uint32_t)) : group_(group) {}
+
   std::string_view name() const override { return "pack"; }
   uint16_t id() const override { return 0; }
   std::string_view summary() const override { return "base-L packing at a fixed rate, the fastest"; }
@@ -239,7 +239,7 @@ class PackCoder : public Coder {
     check_alphabet(in.alphabet, in.count());
     const size_t start = out.size();
     out.resize(start + static_cast<size_t>(*fixed_size(in.alphabet, in.count())));
-    shrink_symbols(in.symbols, in.alphabet, std::span(out).subspan(start));
+    shrink_symbols(in.symbols, in.alphabet, plan(in.alphabet, in.count()), std::span(out).subspan(start));
   }
 
   void expand(ByteView in, uint64_t count, Stream& out) const override {
@@ -249,18 +249,25 @@ class PackCoder : public Coder {
       throw Error(Exit::bad_input, "packed symbols of " + std::to_string(in.size()) + " bytes where " +
                                        std::to_string(expected) + " are expected");
     }
-    out.symbols.clear();
     out.bytes.clear();
-    if (out.alphabet == 0) return put_bytes(out.bytes, in);
+    if (out.alphabet == 0) {
+      out.symbols.clear();
+      return put_bytes(out.bytes, in);
+    }
     out.symbols.resize(static_cast<size_t>(count));
-    if (out.alphabet >= 2) expand_symbols(in, count, out.alphabet, out.symbols.data());
+    if (out.alphabet >= 2) expand_symbols(in, count, out.alphabet, plan(out.alphabet, count), out.symbols.data());
   }
 
   std::optional<uint64_t> fixed_size(uint32_t alphabet, uint64_t count) const override {
     check_alphabet(alphabet, count);
     if (alphabet == 0) return count;
-    return alphabet == 1 ? 0 : make_plan(alphabet, count).size();
+    return alphabet == 1 ? 0 : plan(alphabet, count).size();
   }
+
+ private:
+  Plan plan(uint32_t alphabet, uint64_t count) const { return make_plan(group_(alphabet), alphabet, count); }
+
+  PackGroup (*group_)(uint32_t);
 };
 
 }  // namespace
@@ -275,7 +282,16 @@ PackGroup pack_group(uint32_t alphabet) {
 }
 
 const Coder& pack_coder() {
-  static const PackCoder coder;
+  static const PackCoder coder(pack_group);
+  return coder;
+}
+
+PackGroup aligned_group(uint32_t alphabet) {
+  return fill_bytes(alphabet, alphabet <= 256 ? 1 : 2, alphabet <= 256 ? 8 : 1);
+}
+
+const Coder& aligned_pack() {
+  static const PackCoder coder(aligned_group);
   return coder;
 }
 

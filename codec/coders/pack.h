@@ -17,6 +17,13 @@ struct PackGroup {
 // The group of 1 to 8 bytes with the fewest bits a digit, the smaller on a tie. `alphabet` is 2 to 65,536.
 PackGroup pack_group(uint32_t alphabet);
 
+// The smallest group that holds a digit: as many digits as one byte has room for, or one digit in two bytes.
+PackGroup aligned_group(uint32_t alphabet);
+
 const Coder& pack_coder();
+
+// Not a coder of the registry: packs by aligned_group, so that symbols end where bytes do and a compressor of bytes can
+// see them. What `zstd` compresses.
+const Coder& aligned_pack();
 
 }  // namespace gradcodec

@@ -84,18 +84,18 @@ class ZstdCoder : public Coder {
 
   std::string_view name() const override { return "zstd"; }
   uint16_t id() const override { return 1; }
-  std::string_view summary() const override { return "the packed bytes through Zstandard"; }
+  std::string_view summary() const override { return "symbols in bytes, through Zstandard"; }
 
   void shrink(const Stream& in, Bytes& out) const override {
     if (in.alphabet == 0) return compress(in.bytes, out);
     Bytes packed;
-    pack_coder().shrink(in, packed);
+    aligned_pack().shrink(in, packed);
     compress(packed, out);
   }
 
   void expand(ByteView in, uint64_t count, Stream& out) const override {
-    Bytes packed = decompress(in, *pack_coder().fixed_size(out.alphabet, count));
-    if (out.alphabet != 0) return pack_coder().expand(packed, count, out);
+    Bytes packed = decompress(in, *aligned_pack().fixed_size(out.alphabet, count));
+    if (out.alphabet != 0) return aligned_pack().expand(packed, count, out);
     out.symbols.clear();
     out.bytes = std::move(packed);
   }

@@ -182,7 +182,7 @@ class Damage(support.CliTest):
         self.refused(USAGE, "decompress", self.schema, "-o", output, says="schema")
         self.refused(BAD_INPUT, "decompress", file, "-o", output, "--schema", self.schema)
         self.refused(BAD_INPUT, "decompress", bare, "-o", output, "--schema", file, says="schema")
-        self.refused(BAD_INPUT, "decompress", self.dir / "x.npz", "-o", output, says="magic")
+        self.refused(BAD_INPUT, "decompress", self.dir / "x.npz", "-o", output, says="is a dump")
         self.assertFalse(output.exists())
 
 
