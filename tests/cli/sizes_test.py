@@ -27,6 +27,11 @@ class Sizes(support.CliTest):
         bare = self.compress(source, *options, "--bare", "--schema", schema, "--worker=1", "--step=1000")
         self.assertLessEqual(bare.stat().st_size, 53_400)
 
+    def test_less_error_takes_more_bytes(self):
+        sizes = [self.compress(support.DATA / "fc.h5", f"--scheme=dither:nmse={nmse}", "--seed=1", to=self.dir / "o").stat().st_size
+                 for nmse in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)]
+        self.assertEqual(sizes, sorted(set(sizes), reverse=True))
+
     def test_overhead_of_a_file_and_of_a_bare_message(self):
         for count in (1, 2, 7):
             tensors = {f"t{i}": np.linspace(-1, 1, 100 + i, dtype=np.float32).reshape(1, -1) for i in range(count)}
