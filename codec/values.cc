@@ -58,6 +58,14 @@ void to_doubles(std::span<const float> x, std::span<std::byte> out) {
   for (size_t i = 0; i < x.size(); ++i) set_element(out, i, to_double(x[i]));
 }
 
+// The types that hold every float32, and no elements of any. False for the others.
+bool store_wide(std::span<const float> x, const DType& dtype, std::span<std::byte> out) {
+  if (x.empty()) return true;
+  if (dtype.code == DType::f4) std::memcpy(out.data(), x.data(), x.size_bytes());
+  if (dtype.code == DType::f8) to_doubles(x, out);
+  return dtype.code == DType::f4 || dtype.code == DType::f8;
+}
+
 [[noreturn]] void too_large(float x, uint64_t index, const DType& dtype) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
@@ -98,15 +106,7 @@ void widen_to_odd(ByteView in, std::span<float> out) {
 
 void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& draws, uint64_t first,
             std::span<std::byte> out) {
-  if (x.empty()) return;  // no memory to copy from
-  if (dtype.code == DType::f4) {
-    std::memcpy(out.data(), x.data(), x.size_bytes());
-    return;
-  }
-  if (dtype.code == DType::f8) {
-    to_doubles(x, out);
-    return;
-  }
+  if (store_wide(x, dtype, out)) return;
   std::array<uint32_t, 1024> words;
   const auto narrow_one = dtype.code == DType::f2 ? narrow_to_float16 : narrow_to_bfloat16;
   for (size_t at = 0; at < x.size(); at += words.size()) {
@@ -121,15 +121,7 @@ void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& 
 }
 
 void round_to(std::span<const float> x, const DType& dtype, uint64_t first, std::span<std::byte> out) {
-  if (x.empty()) return;
-  if (dtype.code == DType::f4) {
-    std::memcpy(out.data(), x.data(), x.size_bytes());
-    return;
-  }
-  if (dtype.code == DType::f8) {
-    to_doubles(x, out);
-    return;
-  }
+  if (store_wide(x, dtype, out)) return;
   const auto round_one = dtype.code == DType::f2 ? float32_to_float16 : float32_to_bfloat16;
   const uint16_t infinity = dtype.code == DType::f2 ? 0x7C00 : 0x7F80;
   for (size_t i = 0; i < x.size(); ++i) {

@@ -27,13 +27,7 @@ constexpr std::array<ParamSpec, 3> kParams = {{
      .min = 1e-37,
      .max = 1e37,
      .fallback = {}},
-    {.kind = ParamSpec::integer,
-     .name = "bucket",
-     .help = "elements that share a step; 0: the whole tensor",
-     .min = 0,
-     .max = static_cast<double>(kMaxBucket),
-     .fallback = 0,
-     .decoder_needs = true},
+    kBucketParam,
 }};
 
 uint64_t bucket_of(const Params& params) { return static_cast<uint64_t>(std::get<int64_t>(params.at("bucket"))); }

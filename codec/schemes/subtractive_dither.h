@@ -17,6 +17,14 @@ namespace gradcodec {
 inline constexpr uint32_t kMaxLevel = 32767;  // largest |q|: 65,535 levels
 inline constexpr uint64_t kMaxBucket = uint64_t{1} << 22;
 
+inline constexpr ParamSpec kBucketParam = {.kind = ParamSpec::integer,
+                                           .name = "bucket",
+                                           .help = "elements that share a step; 0: the whole tensor",
+                                           .min = 0,
+                                           .max = static_cast<double>(kMaxBucket),
+                                           .fallback = 0,
+                                           .decoder_needs = true};
+
 // How both sides lay a tensor out.
 struct DitherLayout {
   uint64_t bucket = 0;        // elements a step; 0: one step for the tensor. Buckets restart in each chunk

@@ -1,0 +1,120 @@
+// The way in: compress.
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "format/crew.h"
+#include "format/ordered.h"
+#include "format/pipeline.h"
+
+namespace gradcodec {
+namespace {
+
+// One frame on its way out. A tensor of one chunk is prepared by whoever encodes it; one of several before its first
+// frame.
+struct Outgoing {
+  FramePlace place;
+  std::unique_ptr<TensorData> data;  // if still to be prepared
+  std::shared_ptr<TensorEncoder> encoder;
+  Workspace work;
+  Frame frame;
+  uint64_t digest = 0;
+};
+
+class Compressor {
+ public:
+  Compressor(Source& source, const Schema& schema, const std::vector<SchemeChoice>& schemes,
+             const CompressOptions& options, FrameWriter& writer, Progress& progress)
+      : source_(source),
+        schema_(schema),
+        schemes_(schemes),
+        options_(options),
+        writer_(writer),
+        progress_(progress),
+        walk_(schema, !writer.forms()) {}
+
+  void run() {
+    const Crew crew = crew_for(schema_, options_.threads, options_.memory, !writer_.forms());
+    run_ordered<Outgoing>(
+        crew.threads, crew.slots, [this](Outgoing& item) { return make(item); },
+        [this](Outgoing& item) { encode(item); }, [this](Outgoing& item) { append(item); });
+    writer_.finish(digests_);
+  }
+
+ private:
+  TensorPlan plan(size_t tensor) const {
+    const SchemaTensor& entry = schema_.tensors[tensor];
+    return {entry.info,  schemes_[entry.scheme],        coder_of(schema_.schemes[entry.scheme].coder),
+            options_.id, static_cast<uint32_t>(tensor), walk_.chunk_len(tensor)};
+  }
+
+  // The options' own object, which has an effort, if it is of that id.
+  const Coder* coder_of(uint16_t id) const { return id == options_.coder->id() ? options_.coder : find_coder(id); }
+
+  std::shared_ptr<TensorEncoder> prepare(size_t tensor, std::unique_ptr<TensorData> data) const {
+    return in_tensor(schema_.tensors[tensor].info, [&] {
+      return std::shared_ptr<TensorEncoder>(make_tensor_encoder(plan(tensor), std::move(data), options_.nonfinite));
+    });
+  }
+
+  bool make(Outgoing& item) {
+    if (!walk_.next(item.place)) return false;
+    const size_t tensor = item.place.tensor;
+    item.data.reset();
+    item.encoder.reset();
+    if (item.place.has_params()) {
+      std::unique_ptr<TensorData> data = in_tensor(schema_.tensors[tensor].info, [&] { return source_.open(tensor); });
+      if (item.place.params_only) {
+        current_ = prepare(tensor, std::move(data));
+      } else {
+        item.data = std::move(data);
+        return true;
+      }
+    }
+    item.encoder = current_;
+    return true;
+  }
+
+  void encode(Outgoing& item) const {
+    if (!item.encoder) item.encoder = prepare(item.place.tensor, std::move(item.data));
+    item.frame.params.clear();
+    item.frame.exceptions.clear();
+    item.frame.payload.clear();
+    item.frame.form = Form::coder;
+    if (item.place.has_params()) item.frame.params = item.encoder->stored();
+    if (item.place.params_only) return;
+    in_tensor(schema_.tensors[item.place.tensor].info,
+              [&] { item.digest = item.encoder->encode(item.place.range, writer_.forms(), item.work, item.frame); });
+  }
+
+  void append(Outgoing& item) {
+    writer_.append(item.frame);
+    if (item.place.params_only) return;
+    chunk_digests_.push_back(item.digest);
+    progress_.done += item.place.range.count * schema_.tensors[item.place.tensor].info.dtype.item_size();
+    if (item.place.ends_tensor()) {
+      digests_.push_back(tensor_digest(chunk_digests_));
+      chunk_digests_.clear();
+    }
+    item.encoder.reset();  // the last one closes the tensor
+  }
+
+  Source& source_;
+  const Schema& schema_;
+  const std::vector<SchemeChoice>& schemes_;
+  const CompressOptions& options_;
+  FrameWriter& writer_;
+  Progress& progress_;
+  FrameWalk walk_;
+  std::shared_ptr<TensorEncoder> current_;
+  std::vector<uint64_t> chunk_digests_;
+  std::vector<uint32_t> digests_;
+};
+
+}  // namespace
+
+void compress(Source& source, const Schema& schema, const std::vector<SchemeChoice>& schemes,
+              const CompressOptions& options, FrameWriter& writer, Progress& progress) {
+  Compressor(source, schema, schemes, options, writer, progress).run();
+}
+
+}  // namespace gradcodec
