@@ -145,6 +145,13 @@ void report(const CompressArguments& args, const CompressOptions& options, const
   args.common.say(line);
 }
 
+// What decompress would refuse should be known while the dump is still at hand.
+void warn_beyond(const CompressArguments& args, const Progress& progress) {
+  if (progress.beyond_type == 0) return;
+  args.common.say(with_commas(progress.beyond_type) +
+                  " values of f2 tensors decode to more than f2 can hold (65504): decompress will need --dtype f4");
+}
+
 void run_job(const CompressArguments& args, const CompressOptions& options, Source& source, const Schema& schema,
              OutputFile& output) {
   const std::vector<SchemeChoice> choices = choices_of(schema, args, options.scheme);
@@ -160,6 +167,7 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
                  plan_message(schema, options.id));
     compress(source, schema, choices, options, writer, progress);
   }
+  warn_beyond(args, progress);
 }
 
 int run_compress(const CompressArguments& args) {

@@ -75,12 +75,16 @@ std::string bits_text(uint64_t bytes, uint64_t values) {
 
 void print_tensors(const Schema& schema, const std::vector<TensorTally>& tallies) {
   std::vector<std::vector<std::string>> rows = {
-      {"tensor", "type", "shape", "scheme", "coder", "frames", "bytes", "bits/value"}};
+      {"tensor", "type", "shape", "scheme", "parameters", "coder", "frames", "bytes", "bits/value"}};
   for (size_t i = 0; i < schema.tensors.size(); ++i) {
     const SchemaTensor& tensor = schema.tensors[i];
     const StoredScheme& scheme = schema.schemes[tensor.scheme];
-    std::vector<std::string> row = {escaped(tensor.info.name), tensor.info.dtype.name(), shape_text(tensor.info.shape),
-                                    scheme.text, coder_text(scheme.coder)};
+    std::vector<std::string> row = {escaped(tensor.info.name),
+                                    tensor.info.dtype.name(),
+                                    shape_text(tensor.info.shape),
+                                    scheme.text,
+                                    tallies.empty() ? "" : tallies[i].params,
+                                    coder_text(scheme.coder)};
     if (!tallies.empty()) {
       row.push_back(with_commas(tallies[i].frames));
       row.push_back(with_commas(tallies[i].bytes()));
@@ -88,8 +92,8 @@ void print_tensors(const Schema& schema, const std::vector<TensorTally>& tallies
     }
     rows.push_back(std::move(row));
   }
-  if (tallies.empty()) rows[0].resize(5);
-  print_table(rows, 5);
+  if (tallies.empty()) rows[0].resize(6);
+  print_table(rows, 6);
 }
 
 void print_message(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
@@ -127,6 +131,7 @@ Json tensors_json(const Schema& schema, const std::vector<TensorTally>& tallies)
                   {"coder", coder_text(scheme.coder)}};
     if (!tallies.empty()) {
       const TensorTally& tally = tallies[i];
+      entry["parameters"] = tally.params;
       entry["frames"] = tally.frames;
       entry["bytes"] = tally.bytes();
       entry["payload_bytes"] = tally.payload;

@@ -76,6 +76,7 @@ class Decoder {
   virtual ~Decoder() = default;
   virtual Bytes stored() const = 0;  // the tensor's stored parameters, as restore reads them
   virtual ChunkShape chunk_shape(Range range) const = 0;
+  virtual std::string describe() const = 0;  // the stored parameters for people: "step 0.0131, M 12"
 
   // The values of `range`, which is a whole chunk: range.count floats. `code` has the shape that chunk_shape says and
   // symbols below their alphabets. Throws Error(bad_input) on what no encoder writes. Thread-safe.

@@ -89,6 +89,7 @@ class Compressor {
   void append(Outgoing& item) {
     writer_.append(item.frame);
     if (item.place.params_only) return;
+    progress_.beyond_type += item.work.beyond_type;
     chunk_digests_.push_back(item.digest);
     progress_.done += item.place.range.count * schema_.tensors[item.place.tensor].info.dtype.item_size();
     if (item.place.ends_tensor()) {

@@ -80,7 +80,8 @@ class Decompressor {
     item.params_size = 0;
     item.decoder.reset();
     if (item.place.has_params()) current_.reset();
-    if (wanted && item.place.has_params()) in_frame(item, [&] { restore(item); });
+    const bool known = schemes_[entry.scheme].problem.empty();
+    if ((wanted || (tallies_ != nullptr && known)) && item.place.has_params()) in_frame(item, [&] { restore(item); });
     if (wanted && !item.place.params_only) item.decoder = current_;
     return true;
   }
@@ -108,6 +109,7 @@ class Decompressor {
     const bool values_only = sink_ == nullptr && !scheme.choice.scheme->carries_bytes();
     const DType output = values_only ? DType{} : output_info(entry.info, options_.dtype).dtype;
     current_ = make_tensor_decoder(plan, stored, output);
+    if (tallies_ != nullptr) (*tallies_)[item.place.tensor].params = current_->describe();
     if (item.place.params_only) {
       stored.expect_end();
       if (item.frame.form != Form::coder || item.frame.exceptions) stored.fail("has a form though it holds parameters");

@@ -19,6 +19,7 @@ namespace gradcodec {
 // How far a job is, in bytes of tensors; read by whoever shows it.
 struct Progress {
   std::atomic<uint64_t> total = 0, done = 0;
+  std::atomic<uint64_t> beyond_type = 0;  // decoded values that the tensor's own 16-bit type cannot hold
 };
 
 struct CompressOptions {
@@ -68,6 +69,7 @@ TensorInfo output_info(const TensorInfo& info, const std::optional<DType>& dtype
 // What a tensor takes in the file.
 struct TensorTally {
   uint64_t frames = 0, payload = 0, constant = 0, stored = 0, exceptions = 0;  // the last three: chunks
+  std::string params;                                                          // for people
   uint64_t bytes() const { return payload + kFrameOverhead * frames; }
 };
 

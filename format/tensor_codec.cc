@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/tensor_codec.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
 #include "codec/planes.h"
 #include "codec/values.h"
 #include "format/checksum.h"
@@ -29,7 +34,23 @@ class DumpTensor final : public Tensor {
     return out;
   }
 
+  // Whether values were read, none of which is larger than float32's subnormal numbers, and some were not zero before
+  // they became float32: then nothing that is said of the float32 values is true of the tensor.
+  bool is_lost() const { return vanishing_ && !normal_; }
+
  private:
+  void look_for_loss(ByteView bytes, std::span<const float> values) const {
+    for (size_t i = 0; i < values.size() && !normal_; ++i) {
+      double before;
+      std::memcpy(&before, bytes.data() + i * sizeof(before), sizeof(before));
+      if (std::fabs(values[i]) >= std::numeric_limits<float>::min()) {
+        normal_ = true;
+      } else if (before != 0) {
+        vanishing_ = true;
+      }
+    }
+  }
+
   void read_doubles(Range range, std::span<float> out) const {
     constexpr uint64_t kPiece = 8192;
     std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, range.count)) * sizeof(double));
@@ -37,13 +58,23 @@ class DumpTensor final : public Tensor {
       const size_t count = static_cast<size_t>(std::min(kPiece, range.count - at));
       const std::span<std::byte> bytes = std::span(piece).first(count * sizeof(double));
       data_->read({range.first + at, count}, bytes);
-      widen(info_.dtype, bytes, out.subspan(static_cast<size_t>(at), count));
+      const std::span<float> values = out.subspan(static_cast<size_t>(at), count);
+      widen(info_.dtype, bytes, values);
+      look_for_loss(bytes, values);
     }
   }
 
   TensorInfo info_;
   std::unique_ptr<TensorData> data_;
+  mutable std::atomic<bool> normal_ = false, vanishing_ = false;
 };
+
+// (No other type is narrower than what decoded values reach.)
+uint64_t count_beyond_float16(std::span<const float> values) {
+  constexpr float kLargest = 65504;
+  return static_cast<uint64_t>(std::count_if(
+      values.begin(), values.end(), [](float value) { return std::isfinite(value) && std::fabs(value) > kLargest; }));
+}
 
 Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfinite) {
   return {random, kFirstStage, plan.chunk_len, nonfinite};
@@ -52,9 +83,14 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
 class ValueEncoder final : public TensorEncoder {
  public:
   ValueEncoder(const TensorPlan& plan, std::unique_ptr<TensorData> data, Nonfinite nonfinite)
-      : coder_(*plan.coder), tensor_(plan.info, std::move(data)) {
+      : coder_(*plan.coder), type_(plan.info.dtype), tensor_(plan.info, std::move(data)) {
     const Random random(plan.message, plan.ordinal);
     encoder_ = plan.scheme.scheme->prepare(tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite));
+    if (tensor_.is_lost()) {
+      throw Error(
+          Exit::unsupported,
+          "all values are below 2^-126, where float32 loses them: scale them, or use --scheme raw for this tensor");
+    }
   }
 
   Bytes stored() const override { return encoder_->decoder().stored(); }
@@ -62,6 +98,7 @@ class ValueEncoder final : public TensorEncoder {
   uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const override {
     work.values.resize(static_cast<size_t>(range.count));
     encoder_->encode(range, work.code, work.values);
+    work.beyond_type = type_.code == DType::f2 ? count_beyond_float16(work.values) : 0;
     put_bytes(frame.payload, work.code.params);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
     frame.exceptions.clear();
@@ -71,6 +108,7 @@ class ValueEncoder final : public TensorEncoder {
 
  private:
   const Coder& coder_;
+  DType type_;
   DumpTensor tensor_;
   std::unique_ptr<Encoder> encoder_;
 };
@@ -82,6 +120,8 @@ class ValueDecoder final : public TensorDecoder {
     decoder_ = plan.scheme.scheme->restore(plan.scheme.params, stored, inputs_of(plan, random, Nonfinite::keep));
     narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
   }
+
+  std::string describe() const override { return decoder_->describe(); }
 
   std::optional<uint64_t> payload_size(Range range) const override {
     const ChunkShape shape = decoder_->chunk_shape(range);
@@ -143,6 +183,8 @@ class ByteDecoder final : public TensorDecoder {
  public:
   ByteDecoder(const TensorPlan& plan, const DType& output)
       : coder_(*plan.coder), dtype_(plan.info.dtype), output_(output) {}
+
+  std::string describe() const override { return ""; }
 
   std::optional<uint64_t> payload_size(Range range) const override { return coder_.fixed_size(0, bytes_of(range)); }
 

@@ -15,6 +15,7 @@ namespace gradcodec {
 
 // Buffers of one chunk's work, used again and again.
 struct Workspace {
+  uint64_t beyond_type = 0;  // decoded values that the tensor's own type cannot hold
   Code code;
   std::vector<float> values;
   Bytes bytes, planes;
@@ -47,6 +48,8 @@ std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::
 class TensorDecoder {
  public:
   virtual ~TensorDecoder() = default;
+
+  virtual std::string describe() const = 0;  // the tensor's parameters, for people; may be empty
 
   // Bytes of a chunk's parameters and streams, if its coder's output is of fixed size.
   virtual std::optional<uint64_t> payload_size(Range range) const = 0;

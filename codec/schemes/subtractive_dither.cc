@@ -2,7 +2,9 @@
 #include "codec/schemes/subtractive_dither.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -76,6 +78,14 @@ Bytes SubtractiveDecoder::stored() const {
 ChunkShape SubtractiveDecoder::chunk_shape(Range range) const {
   const uint64_t steps = layout_.bucket == 0 ? 0 : bucket_count(range.count, layout_.bucket);
   return {steps * sizeof(float), {{2 * layout_.max_level + 1, range.count}}};
+}
+
+std::string SubtractiveDecoder::describe() const {
+  std::array<char, 32> text;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), layout_.step, std::chars_format::general, 4).ptr;
+  const std::string step = layout_.bucket == 0 ? "step " + std::string(text.data(), end) : "a step a bucket";
+  return step + ", M " + std::to_string(layout_.max_level);
 }
 
 void SubtractiveDecoder::decode(const Code& code, Range range, std::span<float> out) const {

@@ -55,6 +55,7 @@ class SubtractiveDecoder final : public Decoder {
 
   Bytes stored() const override;
   ChunkShape chunk_shape(Range range) const override;
+  std::string describe() const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
 
   const DitherLayout& layout() const { return layout_; }

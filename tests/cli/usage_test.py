@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
+import h5py
 import numpy as np
 
 import container as gz
@@ -96,6 +97,42 @@ class Narrow(support.CliTest):
     def test_a_value_beyond_the_type_is_an_error_after_raw_too(self):
         packed = self.compress(self.npy(np.array([1, 7e4])), "--scheme=raw")
         self.refused(LIMIT, "decompress", packed, "-o", self.dir / "o.npy", "--dtype=f2", says="element 1 ")
+
+
+class Silence(support.CliTest):
+    """What would be lost without a word."""
+
+    def test_float64_that_float32_cannot_hold(self):
+        tiny = np.array([1e-50, -3e-47, 0])
+        self.refused(support.UNSUPPORTED, "compress", self.npy(tiny), "-o", self.dir / "o", says="--scheme raw")
+        self.assert_same_bits(self.there_and_back(tiny, "--scheme=raw"), tiny)
+        self.assertEqual(self.there_and_back(np.append(tiny, 1.0), "--seed=1").shape, (4,))
+        self.assert_same_bits(self.there_and_back(np.zeros(3)), np.zeros(3))
+
+    def test_float16_that_will_not_fit(self):
+        path = self.npy(np.array([65504, -65504, 60000, 1] * 50, np.float16))
+        made = self.ok("compress", path, "--scheme=dqsg:levels=3", "--seed=1", "-o", self.dir / "o.gradz")
+        self.assertIn("--dtype f4", made.err)
+        self.ok("info", "--test", self.dir / "o.gradz")
+        path = self.npy(np.array([1, 2], np.float16))
+        self.assertNotIn("--dtype", self.ok("compress", path, "--seed=1", "-o", self.dir / "p.gradz").err)
+
+    def test_info_says_the_step(self):
+        packed = self.compress(self.npy(np.array([3, -4, 0, 0], np.float32)), "--scheme=dither:nmse=0.03", "--seed=1")
+        self.assertIn("step 1.5, M 3", self.ok("info", packed).out.decode())
+        self.assertEqual(self.info(packed)["tensors"][0]["parameters"], "step 1.5, M 3")
+
+    def test_what_only_hdf5_holds_is_named(self):
+        with h5py.File(self.dir / "a.h5", "w") as file:
+            file["w"] = np.arange(4, dtype=np.float32)
+            file["names"] = ["a", "b"]
+            file.attrs["gradcodec_order"] = [0.0, 1.0]  # the user's own, not the program's
+        packed = self.compress(self.dir / "a.h5", "--seed=1")
+        said = self.ok("decompress", packed, "-o", self.dir / "b.npz").err
+        self.assertIn("dataset 'names'", said)
+        self.ok("decompress", packed, "-o", self.dir / "b.h5")
+        with h5py.File(self.dir / "b.h5") as file:
+            self.assertEqual(list(file.attrs["gradcodec_order"]), [0, 1])
 
 
 if __name__ == "__main__":
