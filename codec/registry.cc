@@ -195,7 +195,8 @@ SchemeChoice parse_scheme(std::string_view text) {
 }
 
 SchemeChoice parse_stored_scheme(std::string_view text) {
-  if (!is_scheme_text(text)) throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' has not the form of one");
+  if (!is_scheme_text(text))
+    throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' has not the form of one");
   if (find_scheme(text.substr(0, text.find_first_of(":/+"))) == nullptr ||
       text.find_first_of("/+") != std::string_view::npos) {
     throw Error(Exit::unsupported, "scheme '" + escaped(text) + "' is not known to this version");
