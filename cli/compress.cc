@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/random.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -134,14 +135,14 @@ void report(const CompressArguments& args, const CompressOptions& options, const
   for (const SchemaTensor& tensor : schema.tensors) values += tensor.info.size();
   const uint64_t before = total_bytes(schema);
   const auto after = static_cast<double>(output.position());
-  std::string line = output.name() + ": " + with_commas(values) + " values, " + with_commas(before) + " -> " +
+  std::string line = escaped(output.name()) + ": " + with_commas(values) + " values, " + with_commas(before) + " -> " +
                      with_commas(output.position()) + " bytes";
   const double ratio = before == 0 || after == 0 ? 1 : static_cast<double>(before) / after;
   if (before > 0)
-    line += ratio >= 1 ? ", " + fixed(ratio, 2) + " times smaller" : ", " + fixed(1 / ratio, 2) + " times larger";
+    line += ", " + fixed(std::max(ratio, 1 / ratio), 2) + (ratio >= 1 ? " times smaller" : " times larger");
   if (values > 0) line += ", " + fixed(8 * after / static_cast<double>(values), 3) + " bits a value";
-  if ((args.seed.empty() || args.common.verbose) && (args.bare || plan_message(schema, options.id).seed))
-    line += ", seed " + std::to_string(options.id.seed);
+  const bool seeded = args.bare || plan_message(schema, options.id).seed;
+  if (seeded && (args.seed.empty() || args.common.verbose)) line += ", seed " + std::to_string(options.id.seed);
   args.common.say(line);
 }
 
@@ -157,15 +158,17 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
   const std::vector<SchemeChoice> choices = choices_of(schema, args, options.scheme);
   Progress progress;
   progress.total = total_bytes(schema);
-  const ProgressLine line(progress, args.common.quiet);
-  if (args.bare) {
-    BareWriter writer(output, schema, options.id);
-    compress(source, schema, choices, options, writer, progress);
-  } else {
-    ContainerWriter writer(output);
-    writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata),
-                 plan_message(schema, options.id));
-    compress(source, schema, choices, options, writer, progress);
+  {
+    const ProgressLine line(progress, args.common.quiet);
+    if (args.bare) {
+      BareWriter writer(output, schema, options.id);
+      compress(source, schema, choices, options, writer, progress);
+    } else {
+      ContainerWriter writer(output);
+      writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata),
+                   plan_message(schema, options.id));
+      compress(source, schema, choices, options, writer, progress);
+    }
   }
   warn_beyond(args, progress);
 }

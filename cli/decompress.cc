@@ -124,7 +124,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
     read(sink.get(), progress);
     sink->finish();
   }
-  args.common.say(output.name() + ": " + std::to_string(tensors.size()) +
+  args.common.say(escaped(output.name()) + ": " + std::to_string(tensors.size()) +
                   (tensors.size() == 1 ? " tensor, " : " tensors, ") + with_commas(bytes) + " bytes of elements");
 }
 
