@@ -117,7 +117,8 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
 
   Progress progress;
   progress.total = total_bytes(schema);
-  OutputFile output(path, args.force, input.origin());
+  const Origin second = args.schema.empty() ? Origin{} : InputStream(args.schema).origin();
+  OutputFile output(path, args.force, input.origin(), second);
   const std::unique_ptr<Sink> sink = make_sink(kind, output, tensors, whole ? tree : ByteView());
   {
     const ProgressLine line(progress, args.common.quiet);

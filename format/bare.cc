@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "format/checksum.h"
+#include "format/crew.h"
 #include "format/forms.h"
 
 namespace gradcodec {
@@ -199,13 +200,15 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
                           id_,
                           static_cast<uint32_t>(place.tensor),
                           walk.chunk_len(place.tensor)};
-    const auto decoder = make_tensor_decoder(plan, in, output.dtype);
-    std::vector<Exception> list;
-    if (exceptions_) read_exceptions(in, place.range.count, true, list);
-    any_exception |= !list.empty();
-    const uint64_t size = has_length(*scheme.coder) ? in.get<uint32_t>() : decoder->payload_size(place.range).value();
-    const ByteReader payload(in.get_bytes(size), "the tensor's payload");
-    const uint64_t digest = decoder->decode(payload, Form::coder, list, place.range, work, elements);
+    const uint64_t digest = in_tensor(entry.info, [&] {
+      const auto decoder = make_tensor_decoder(plan, in, output.dtype);
+      std::vector<Exception> list;
+      if (exceptions_) read_exceptions(in, place.range.count, true, list);
+      any_exception |= !list.empty();
+      const uint64_t size = has_length(*scheme.coder) ? in.get<uint32_t>() : decoder->payload_size(place.range).value();
+      const ByteReader payload(in.get_bytes(size), "the tensor's payload");
+      return decoder->decode(payload, Form::coder, list, place.range, work, elements);
+    });
     digests.push_back(tensor_digest({&digest, 1}));
     progress.done += entry.info.byte_size();
     if (sink == nullptr || !options.wanted(entry.info)) continue;

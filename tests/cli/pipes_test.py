@@ -219,6 +219,11 @@ class Files(support.CliTest):
         self.refused(USAGE, "compress", self.source, "-f", "-o", self.source, says="is the input itself")
         self.refused(USAGE, "compress", self.source, *DQSG[:1], "--bare", "--schema", schema, "-f", "-o", schema,
                      says="is the input itself")
+        bare = self.dir / "m.bare"
+        self.ok("compress", self.source, *DQSG, "--bare", "--schema", schema, "-o", bare)
+        for output in (bare, schema):
+            self.refused(USAGE, "decompress", bare, "--schema", schema, "--to=npy", "-f", "-o", output,
+                         says="is the input itself")
 
     def test_an_output_through_a_link_replaces_what_it_points_to(self):
         target, link = self.write(b"old", "target"), self.dir / "link"
