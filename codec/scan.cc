@@ -15,7 +15,7 @@ void refuse_nonfinite(Range range, std::span<const float> x) {
       const std::string what = std::isnan(x[i]) ? "not a number" : "infinite (as float32)";
       throw Error(Exit::bad_input,
                   "element " + std::to_string(range.first + i) + " (counted from 0, C order) is " + what +
-                      ": mend the dump, keep such values exactly with --nonfinite keep, or use --scheme raw");
+                      ": mend the dump, keep such values, as float32, with --nonfinite keep, or use --scheme raw");
     }
   }
 }
