@@ -17,6 +17,8 @@
 
 #include "codec/bytes.h"
 #include "codec/coder.h"
+#include "codec/law.h"
+#include "codec/promise.h"
 #include "codec/random.h"
 #include "codec/tensor.h"
 
@@ -81,6 +83,10 @@ class Decoder {
   // The values of `range`, which is a whole chunk: range.count floats. `code` has the shape that chunk_shape says and
   // symbols below their alphabets. Throws Error(bad_input) on what no encoder writes. Thread-safe.
   virtual void decode(const Code& code, Range range, std::span<float> out) const = 0;
+
+  // The law of decoded - target for each element of the chunk `range`, from what is stored: `target` and `laws` hold
+  // range.count. Elements that `code` keeps as exceptions are Law::at(0). Thread-safe.
+  virtual void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const = 0;
 };
 
 class Encoder {
@@ -90,6 +96,10 @@ class Encoder {
 
   // Encodes the chunk `range` into `code`. `decoded`, if not empty, receives what decode will give. Thread-safe.
   virtual void encode(Range range, Code& code, std::span<float> decoded) const = 0;
+
+  // What is promised of this tensor under the parameters that are stored. May read the tensor once. The promise's
+  // target lives as long as the encoder.
+  virtual Promise promise() const = 0;
 };
 
 class Scheme {

@@ -108,8 +108,12 @@ class Dither final : public Scheme {
     // One more pass where each bucket has its own step, or where the largest value is one to set aside.
     if (layout.bucket != 0 || reach.max_level == kMaxLevel) reach = reach_of(tensor, inputs, layout, rule);
     layout.max_level = reach.max_level;
-    return std::make_unique<SubtractiveEncoder>(tensor, layout, inputs, std::numeric_limits<float>::infinity(),
-                                                extent.irregular > 0 || reach.exceeded, std::move(rule));
+    DitherChoice choice;
+    choice.exceptions = extent.irregular > 0 || reach.exceeded;
+    choice.rule = std::move(rule);
+    // Steps are rounded to float32, sums to float64.
+    if (params.count("nmse") != 0) choice.omega = std::get<double>(params.at("nmse")) * (1 + 0x1p-22);
+    return std::make_unique<SubtractiveEncoder>(tensor, layout, inputs, std::move(choice));
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {

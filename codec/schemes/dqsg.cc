@@ -47,6 +47,12 @@ float clip_of(const Tensor& tensor, const Params& params, const Inputs& inputs, 
   return clip > 0 ? clip : std::numeric_limits<float>::infinity();
 }
 
+// d step^2 / 12 for d values of norm at least max|x| = M step, but for the rounding of the step.
+double omega_of(uint64_t values, uint32_t max_level) {
+  const auto levels = static_cast<double>(max_level);
+  return static_cast<double>(values) / (12 * levels * levels) * (1 + 0x1p-21);
+}
+
 class Dqsg final : public Scheme {
  public:
   std::string_view name() const override { return "dqsg"; }
@@ -71,9 +77,12 @@ class Dqsg final : public Scheme {
     const float clip = clip_of(tensor, params, inputs, extent);
     const uint32_t max_level = layout.max_level;
     if (layout.bucket == 0) layout.step = step_for_range(std::min(extent.max, clip), max_level);
-    return std::make_unique<SubtractiveEncoder>(
-        tensor, layout, inputs, clip, extent.irregular > 0,
-        [max_level](std::span<const float> x) { return step_for_range(extent_of(x).max, max_level); });
+    DitherChoice choice;
+    choice.clip = clip;
+    choice.exceptions = extent.irregular > 0;
+    choice.rule = [max_level](std::span<const float> x) { return step_for_range(extent_of(x).max, max_level); };
+    choice.omega = omega_of(layout.bucket == 0 ? tensor.size() : layout.bucket, max_level);
+    return std::make_unique<SubtractiveEncoder>(tensor, layout, inputs, std::move(choice));
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {

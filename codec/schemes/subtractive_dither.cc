@@ -122,32 +122,61 @@ void SubtractiveDecoder::check_exceptions(const Code& code, uint64_t run) const 
   }
 }
 
+// What lies beyond the last level has no law: it decodes to less than it is.
+void SubtractiveDecoder::laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const {
+  const uint64_t run = layout_.bucket == 0 ? range.count : layout_.bucket;
+  for (uint64_t at = 0; at < range.count; at += run) {
+    const auto step = static_cast<double>(layout_.bucket == 0 ? layout_.step : step_at(code.params, at / run));
+    const Law law = step == 0 ? Law::at(0) : Law::dithered(step);
+    const double limit = step * layout_.max_level * (1 + 0x1p-22);
+    const uint64_t end = std::min(range.count, at + run);
+    for (size_t i = static_cast<size_t>(at); i < end; ++i) {
+      laws[i] = law;
+      if (!(std::fabs(static_cast<double>(target[i])) <= limit)) laws[i].kind = Law::outside;
+    }
+  }
+  for (const Exception& exception : code.exceptions) laws[static_cast<size_t>(exception.index)] = Law::at(0);
+}
+
+std::span<const float> Clipped::read(Range range, std::span<float> scratch) const {
+  const std::span<const float> x = tensor_.read(range, scratch);
+  std::transform(x.begin(), x.end(), scratch.begin(), [this](float value) {
+    return std::bit_cast<uint32_t>(std::fabs(value)) > kernels::kMaxRegularBits ? value
+                                                                                : std::clamp(value, -clip_, clip_);
+  });
+  return scratch.first(x.size());
+}
+
 SubtractiveEncoder::SubtractiveEncoder(const Tensor& tensor, const DitherLayout& layout, const Inputs& inputs,
-                                       float clip, bool exceptions, StepRule rule)
-    : tensor_(tensor), decoder_(layout, inputs), clip_(clip), exceptions_(exceptions), rule_(std::move(rule)) {}
+                                       DitherChoice choice)
+    : tensor_(tensor),
+      clipped_(tensor, choice.clip),
+      decoder_(layout, inputs),
+      choice_(std::move(choice)),
+      chunk_len_(inputs.chunk_len) {}
 
 // The chunk's values as they are quantized: clipped, irregular ones set aside.
 std::span<const float> SubtractiveEncoder::read(Range range, Code& code) const {
   code.scratch.resize(std::max(code.scratch.size(), static_cast<size_t>(range.count)));
   const std::span<float> scratch = std::span(code.scratch).first(static_cast<size_t>(range.count));
-  const std::span<const float> x = tensor_.read(range, scratch);
-  const bool clips = clip_ < std::numeric_limits<float>::infinity();
-  if (!clips && !exceptions_) return x;
+  const std::span<const float> x = clips() ? clipped_.read(range, scratch) : tensor_.read(range, scratch);
+  if (!choice_.exceptions) return x;
   if (x.data() != scratch.data()) std::copy(x.begin(), x.end(), scratch.begin());
-  if (exceptions_) set_aside(scratch, std::numeric_limits<double>::infinity(), 0, code.exceptions);
-  if (clips) {
-    for (float& value : scratch) value = std::clamp(value, -clip_, clip_);
-  }
+  set_aside(scratch, std::numeric_limits<double>::infinity(), 0, code.exceptions);
   return scratch;
+}
+
+// In the scratch copy, what is beyond the largest level of this step.
+void SubtractiveEncoder::set_aside_from(Code& code, size_t at, size_t count, float step) const {
+  if (!choice_.exceptions || step == 0) return;
+  set_aside(std::span(code.scratch).subspan(at, count), limit_of(step), at, code.exceptions);
 }
 
 void SubtractiveEncoder::encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
                                     std::span<float> decoded) const {
   const DitherLayout& layout = decoder_.layout();
   const std::span<const float> run = x.subspan(at, static_cast<size_t>(range.count));
-  if (exceptions_ && step > 0) {  // x is the scratch copy here
-    set_aside(std::span(code.scratch).subspan(at, run.size()), limit_of(step), at, code.exceptions);
-  }
+  set_aside_from(code, at, run.size(), step);  // x is the scratch copy then
   kernels::dither_encode(run.data(), run.size(), decoder_.draws(), range.first, {step, layout.max_level},
                          code.streams[0].symbols.data() + at, decoded.empty() ? nullptr : decoded.data() + at);
 }
@@ -164,13 +193,59 @@ void SubtractiveEncoder::encode(Range range, Code& code, std::span<float> decode
   const size_t run = layout.bucket == 0 ? len : static_cast<size_t>(layout.bucket);
   for (size_t at = 0; at < len; at += run) {
     const size_t count = std::min(run, len - at);
-    const float step = layout.bucket == 0 ? layout.step : rule_(x.subspan(at, count));
+    const float step = layout.bucket == 0 ? layout.step : choice_.rule(x.subspan(at, count));
     if (layout.bucket != 0) put(code.params, step);
     encode_run(x, {range.first + at, count}, step, code, at, decoded);
   }
   std::sort(code.exceptions.begin(), code.exceptions.end(),
             [](const Exception& a, const Exception& b) { return a.index < b.index; });
   if (!decoded.empty()) put_back(code.exceptions, decoded);
+}
+
+// Variance step^2 / 12 for each value that is quantized, none for exceptions and for what a step of 0 stands for.
+Promise SubtractiveEncoder::promise() const {
+  const DitherLayout& layout = decoder_.layout();
+  double variance = 0;
+  float largest = 0;
+  bool raised = false;
+  const auto add = [&](float step, uint64_t count) {
+    const auto wide = static_cast<double>(step);
+    variance += wide * wide / 12 * static_cast<double>(count);
+    largest = std::max(largest, step);
+    raised |= step == kMinStep;
+  };
+  if (layout.bucket == 0 && !choice_.exceptions) {
+    add(layout.step, tensor_.size());
+  } else {
+    Code code;
+    std::vector<float> steps;  // of the chunk's buckets
+    for (uint64_t first = 0; first < tensor_.size(); first += chunk_len_) {
+      const Range range{first, std::min(chunk_len_, tensor_.size() - first)};
+      code.exceptions.clear();
+      steps.clear();
+      const std::span<const float> x = read(range, code);
+      const uint64_t run = layout.bucket == 0 ? range.count : layout.bucket;
+      for (uint64_t at = 0; at < range.count; at += run) {
+        const auto from = static_cast<size_t>(at), count = static_cast<size_t>(std::min(run, range.count - at));
+        const float step = layout.bucket == 0 ? layout.step : choice_.rule(x.subspan(from, count));
+        set_aside_from(code, from, count, step);
+        add(step, count);
+        steps.push_back(step);
+      }
+      for (const Exception& exception : code.exceptions) {  // counted above
+        const auto step = static_cast<double>(steps[static_cast<size_t>(exception.index / run)]);
+        variance -= step * step / 12;
+      }
+    }
+  }
+  Promise promise;
+  promise.unbiased = promise.independent = true;
+  promise.target = clips() ? &clipped_ : nullptr;
+  promise.variance = variance;
+  promise.max_error = static_cast<double>(largest) / 2;
+  if (!raised) promise.omega = choice_.omega;
+  if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;
+  return promise;
 }
 
 }  // namespace gradcodec

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <functional>
+#include <limits>
+#include <optional>
 
 #include "codec/scan.h"
 #include "codec/scheme.h"
@@ -57,6 +59,7 @@ class SubtractiveDecoder final : public Decoder {
   ChunkShape chunk_shape(Range range) const override;
   std::string describe() const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
+  void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
 
   const DitherLayout& layout() const { return layout_; }
   const kernels::Draws& draws() const { return draws_; }
@@ -68,26 +71,47 @@ class SubtractiveDecoder final : public Decoder {
   kernels::Draws draws_;
 };
 
+// The values of a tensor, limited to [-clip, clip]; NaN and infinities are as they were.
+class Clipped final : public Tensor {
+ public:
+  Clipped(const Tensor& tensor, float clip) : tensor_(tensor), clip_(clip) {}
+  uint64_t size() const override { return tensor_.size(); }
+  std::span<const uint64_t> shape() const override { return tensor_.shape(); }
+  std::span<const float> read(Range range, std::span<float> scratch) const override;
+
+ private:
+  const Tensor& tensor_;
+  float clip_;
+};
+
+// What an encoder is told beside the layout.
+struct DitherChoice {
+  float clip = std::numeric_limits<float>::infinity();  // values are limited to [-clip, clip] first
+  bool exceptions = false;                              // some value of the tensor must be set aside
+  StepRule rule = {};                                   // of a bucket, if the layout has buckets
+  std::optional<double> omega = {};                     // kept unless a step had to be raised to 2^-126
+};
+
 class SubtractiveEncoder final : public Encoder {
  public:
-  // `clip`: values are limited to [-clip, clip] first; infinity for none. `exceptions`: some value of the tensor must
-  // be set aside. `rule` is used if the layout has buckets.
-  SubtractiveEncoder(const Tensor& tensor, const DitherLayout& layout, const Inputs& inputs, float clip,
-                     bool exceptions, StepRule rule);
+  SubtractiveEncoder(const Tensor& tensor, const DitherLayout& layout, const Inputs& inputs, DitherChoice choice);
 
   const Decoder& decoder() const override { return decoder_; }
   void encode(Range range, Code& code, std::span<float> decoded) const override;
+  Promise promise() const override;
 
  private:
+  bool clips() const { return choice_.clip < std::numeric_limits<float>::infinity(); }
   std::span<const float> read(Range range, Code& code) const;
+  void set_aside_from(Code& code, size_t at, size_t count, float step) const;
   void encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
                   std::span<float> decoded) const;
 
   const Tensor& tensor_;
+  Clipped clipped_;
   SubtractiveDecoder decoder_;
-  float clip_;
-  bool exceptions_;
-  StepRule rule_;
+  DitherChoice choice_;
+  uint64_t chunk_len_;
 };
 
 }  // namespace gradcodec

@@ -1,0 +1,44 @@
+// What is put to the test: messages of one tensor, chunk by chunk, with the laws that their scheme declares.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/law.h"
+#include "codec/tensor.h"
+
+namespace gradcodec {
+
+// One chunk of one message. Buffers are reused from load to load.
+struct Sample {
+  std::vector<float> target;   // what the decoded values should be near: x, or what the scheme promises instead
+  std::vector<float> decoded;  // what came out
+  std::vector<Law> laws;       // of decoded - target
+  bool same_laws = false;      // target and laws are those of this sample's load before, of the same chunk
+};
+
+// R messages of one tensor, or of one stage of it.
+class Trials {
+ public:
+  virtual ~Trials() = default;
+  virtual uint64_t size() const = 0;               // elements
+  virtual uint64_t chunk_len() const = 0;          // elements a chunk; the last may have fewer
+  virtual uint64_t count() const = 0;              // R
+  virtual std::vector<uint64_t> periods() const {  // distances at which dependence is likely: a row, a bucket
+    return {};
+  }
+
+  // Trial `trial` of the chunk `range`. `whole_path`: through the coder and its checks too; else by the shortest way to
+  // the same values. `sample` was default-made or loaded by the same Trials before. Thread-safe. Throws Error.
+  virtual void load(uint64_t trial, Range range, bool whole_path, Sample& sample) const = 0;
+
+  uint64_t chunks() const { return size() == 0 ? 1 : (size() + chunk_len() - 1) / chunk_len(); }
+  Range chunk(uint64_t number) const {
+    const uint64_t first = number * chunk_len();
+    return {first, std::min(chunk_len(), size() - first)};
+  }
+};
+
+}  // namespace gradcodec

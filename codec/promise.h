@@ -1,0 +1,41 @@
+// What a scheme promises of a whole tensor, and how promises compose.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "codec/tensor.h"
+
+namespace gradcodec {
+
+// Of C(x), the decoded values of a tensor x with given stored parameters. What is absent is not promised. "Expected" is
+// over the random numbers. Squared errors are sums over the elements, in the tensor's units squared. What float32
+// arithmetic adds (codec/checks/resolution.h) is not counted.
+struct Promise {
+  bool exact = false;        // C(x) is x, bit for bit
+  bool unbiased = false;     // the expected C(x) is the target
+  bool independent = false;  // the errors of elements are independent of each other
+
+  const Tensor* target = nullptr;  // what C(x) is unbiased for; null: x itself
+
+  std::optional<double> variance;   // the expected ||C(x) - target||^2, exactly
+  std::optional<double> omega;      // it is at most omega ||target||^2 (omega-unbiased)
+  std::optional<double> delta;      // the expected ||C(x) - target||^2 is at most (1 - delta) ||target||^2 (contraction)
+  bool every_time = false;          // delta holds for each message, not only in expectation
+  std::optional<double> max_error;  // largest |C(x)_i - target_i|
+};
+
+// Q2(Q1(x)), each with random numbers of its own:
+//   both unbiased            omega = (1 + omega1)(1 + omega2) - 1
+//   Q1 a deterministic projection that keeps the share `delta` of the squared norm, or more, and Q2 omega-unbiased:
+//                            delta = delta1 (1 - omega2), a contraction only if omega2 < 1
+//   else                     nothing
+// (Alistarh et al. 2017 and Basu et al. 2019, "Qsparse-local-SGD", lemma 3.) The exact variance, Var Q1(x) + E Var
+// Q2(Q1(x)), is left to whoever knows Q1(x): absent here.
+Promise chain(const Promise& first, const Promise& second);
+
+// C(x) = A(x) + B(x - A(x)), B's random numbers its own: unbiased iff B is; omega = omega_b (1 - delta_a), where A's
+// contraction is one.
+Promise sum(const Promise& a, const Promise& b);
+
+}  // namespace gradcodec
