@@ -53,6 +53,12 @@ std::string fixed(double value, int decimals) {
   return std::string(text.data(), end);
 }
 
+std::string digits(double value, int count) {
+  std::array<char, 64> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, count).ptr;
+  return std::string(text.data(), end);
+}
+
 std::string size_text(uint64_t bytes) {
   constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);

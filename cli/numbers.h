@@ -16,6 +16,7 @@ uint64_t parse_size(std::string_view text, std::string_view option);
 
 std::string with_commas(uint64_t n);            // 1,066,440
 std::string fixed(double value, int decimals);  // 1.609, with a point in every locale
+std::string digits(double value, int count);    // 0.0013871, 1.6e-12: `count` significant ones, in every locale
 std::string size_text(uint64_t bytes);          // 52.4 KiB
 
 }  // namespace gradcodec
