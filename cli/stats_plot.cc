@@ -80,7 +80,8 @@ void draw_histogram(Svg& svg, const StatsPlot& plot, double top) {
 
 std::string hint_of(const PlotPoint& point) {
   const std::string error = std::isfinite(point.nmse) ? digits(point.nmse, 4) : "not defined";
-  return point.label + ": " + digits(point.bits, 4) + " bits a value, NMSE " + error;
+  const std::string bits = std::isfinite(point.bits) ? digits(point.bits, 4) + " bits a value" : "no values";
+  return point.label + ": " + bits + ", NMSE " + error;
 }
 
 // Points whose NMSE is 0 or not defined lie, hollow, on the lower edge.
