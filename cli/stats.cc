@@ -93,7 +93,7 @@ void print_json(const StatsArguments& args, const RandomFile& file, const Source
 
 StatsPlot plot_of(const StatsArguments& args, const RandomFile& file, const DumpStatistics& statistics) {
   StatsPlot plot;
-  plot.title = "values of " + file.name();
+  plot.title = "values of " + file.name().substr(file.name().rfind('/') + 1);
   plot.histogram = statistics.histogram;
   plot.median = statistics.whole.order.median;
   plot.laplace_scale = statistics.whole.order.laplace_scale;
@@ -169,7 +169,7 @@ int stats_of_message(const StatsArguments&, const std::shared_ptr<RandomFile>&) 
   throw Error(Exit::unsupported, "is a .gradz file, whose statistics this version cannot show: decompress it first");
 }
 
-// A file or a bare message of ours.
+// Begins as .gradz files do.
 bool is_message(const RandomFile& file) {
   std::array<char, 4> first = {};
   if (file.size() < first.size()) return false;

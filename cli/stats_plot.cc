@@ -35,8 +35,8 @@ void draw_curve(Svg& svg, const Axis& x, const Axis& y, std::string_view color, 
 void draw_legend(Svg& svg, double top, const std::vector<std::pair<std::string_view, std::string>>& entries) {
   double y = top + kTop + 18;
   for (const auto& [color, text] : entries) {
-    svg.rect(kWidth - 300, y - 9, 18, 9, "class=\"key\" fill=\"" + std::string(color) + "\"");
-    svg.text(kWidth - 276, y, text);
+    svg.rect(kWidth - 330, y - 9, 18, 9, "class=\"key\" fill=\"" + std::string(color) + "\"");
+    svg.text(kWidth - 306, y, text);
     y += 17;
   }
 }
@@ -47,7 +47,9 @@ void draw_histogram(Svg& svg, const StatsPlot& plot, double top) {
     svg.text(kWidth / 2, top + kPanel / 2, "no finite values", "text-anchor=\"middle\"");
     return;
   }
-  const bool laplace = plot.laplace_scale > 0, normal = plot.deviation > 0;
+  // Narrower than anything that can be seen, a fit would only push the axis away.
+  const double narrowest = 1e-6 * (histogram.high() - histogram.low());
+  const bool laplace = plot.laplace_scale > narrowest, normal = plot.deviation > narrowest;
   const auto laplace_at = [&](double x) { return laplace_density(x, plot.median, plot.laplace_scale); };
   const auto normal_at = [&](double x) { return normal_density(x, plot.mean, plot.deviation); };
   const double one = 1 / (static_cast<double>(histogram.total()) * histogram.width());
@@ -84,6 +86,17 @@ std::string hint_of(const PlotPoint& point) {
   return point.label + ": " + bits + ", NMSE " + error;
 }
 
+// Below labels that are there already.
+double free_height(std::vector<std::pair<double, double>>& labels, double x, double y) {
+  constexpr double kLine = 13, kReach = 180;
+  std::sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (const auto& [at, height] : labels) {
+    if (std::fabs(at - x) < kReach && std::fabs(height - y) < kLine) y = height + kLine;
+  }
+  labels.emplace_back(x, y);
+  return y;
+}
+
 // Points whose NMSE is 0 or not defined lie, hollow, on the lower edge.
 void draw_points(Svg& svg, const StatsPlot& plot, double top) {
   double lowest = 1, highest = 0, widest = 0;
@@ -97,6 +110,7 @@ void draw_points(Svg& svg, const StatsPlot& plot, double top) {
   const Axis x = x_axis(0, widest > 0 ? widest * 1.25 : 1), y = y_axis(lowest / 3, highest * 3, top);
   svg.frame(x, y, "error against size, one message", "bits a value (entropy of the symbols, and parameters)",
             "NMSE (log scale)");
+  std::vector<std::pair<double, double>> labels;
   for (const PlotPoint& point : plot.points) {
     const bool placed = point.nmse > 0 && std::isfinite(point.nmse);
     const double at = std::isfinite(point.bits) ? x.at(point.bits) : x.from;
@@ -106,7 +120,8 @@ void draw_points(Svg& svg, const StatsPlot& plot, double top) {
                hint_of(point));
     const bool turned = at > (x.from + x.to) / 2;  // no text beyond the frame
     const std::string more = placed ? "" : point.nmse == 0 ? " (exact)" : " (no NMSE)";
-    svg.text(at + (turned ? -9 : 9), height - 6, point.label + more, turned ? "text-anchor=\"end\"" : "");
+    svg.text(at + (turned ? -9 : 9), std::min(free_height(labels, at, height - 6), top + kPanel - 4),
+             point.label + more, turned ? "text-anchor=\"end\"" : "");
   }
 }
 

@@ -6,9 +6,8 @@
 namespace gradcodec {
 namespace {
 
-constexpr size_t kBins = 101;         // odd: zero is in the middle of one
-constexpr double kHalfWidth = 5;      // of the histogram, in standard deviations
-constexpr double kFallbackWidth = 1;  // if all values are zero
+constexpr size_t kBins = 101;     // odd: zero is in the middle of one
+constexpr double kHalfWidth = 5;  // of the histogram, in standard deviations
 
 std::vector<TensorSummary> choose(const Source& source, const StatisticsOptions& options) {
   std::vector<TensorSummary> out;
@@ -22,11 +21,16 @@ std::vector<TensorSummary> choose(const Source& source, const StatisticsOptions&
   return out;
 }
 
-// About zero, so wide that it shows most values.
-double half_width(const Moments& moments) {
-  const double spread = std::fabs(moments.mean()) + kHalfWidth * moments.deviation();
-  const double width = std::isfinite(spread) ? std::min(spread, moments.norm_inf()) : moments.norm_inf();
-  return width > 0 && std::isfinite(2 * width) ? width : kFallbackWidth;
+// Symmetric about zero, unless zero is far from all values, and so wide that it shows most of them.
+Histogram empty_histogram(const Moments& moments) {
+  const double spread = kHalfWidth * moments.deviation(), distance = std::fabs(moments.mean());
+  if (distance > spread && spread > 1e-6 * distance) {
+    return {moments.mean() - spread, moments.mean() + spread, kBins};
+  }
+  const double most = moments.norm_inf();
+  const double width = std::isfinite(spread + distance) ? std::min(spread + distance, most) : most;
+  const bool drawable = width > 0x1p-900 && width < 0x1p900;  // not if all values are zero, or there are none
+  return {drawable ? -width : -1, drawable ? width : 1, kBins};
 }
 
 struct Binning {
@@ -36,8 +40,7 @@ struct Binning {
 };
 
 void fill_histogram(Source& source, const StatisticsOptions& options, Progress& progress, DumpStatistics& out) {
-  const double width = half_width(out.whole.moments);
-  const Histogram empty(-width, width, kBins);
+  const Histogram empty = empty_histogram(out.whole.moments);
   out.histogram = empty;
   for (const TensorSummary& tensor : out.tensors) {
     const std::unique_ptr<DumpTensor> data = open_tensor(source, tensor);
@@ -50,7 +53,7 @@ void fill_histogram(Source& source, const StatisticsOptions& options, Progress& 
       out.histogram->merge(*item.counts);
       progress.done += item.range.count * tensor.info.dtype.item_size();
     };
-    for_chunks<Binning>(tensor.info.size(), kStatisticsChunk, options.threads, bin, take);
+    for_chunks<Binning>(options, tensor.info.size(), kStatisticsChunk, 1, bin, take);
   }
 }
 

@@ -51,8 +51,9 @@ struct TensorSummary {
   size_t ordinal = 0;  // in the dump
   TensorInfo info;
   Summary summary;
-  std::optional<uint64_t> zero_rows, zero_columns;  // rank 2 or more, as shape[0] x the rest; if they fit into memory
-  std::vector<SchemeSummary> schemes;               // as the options'
+  std::optional<uint64_t> zero_rows,
+      zero_columns;                    // rank 2 or more, as shape[0] x the rest; if there are any and they fit
+  std::vector<SchemeSummary> schemes;  // as the options'
 };
 
 // The tensors of one step and worker of a trace together.

@@ -37,15 +37,18 @@ inline void read_values(const DumpTensor& tensor, Range range, std::vector<doubl
   tensor.read_exactly(range, buffer);
 }
 
-// Chunks of one tensor of `size` elements: work(Item&, Range) in parallel, take(Item&, Range) in order. Item has a
-// member `range`. One chunk is the caller's alone.
+// Chunks of `tensors` tensors of `size` elements: work(Item&) in parallel, take(Item&) in order; item.range says which.
+// A tensor of one chunk is worked on by the caller alone. No more chunks at once than fit into memory.
 template <typename Item, typename Work, typename Take>
-void for_chunks(uint64_t size, uint64_t chunk_len, unsigned threads, Work work, Take take) {
+void for_chunks(const StatisticsOptions& options, uint64_t size, uint64_t chunk_len, uint64_t tensors, Work work,
+                Take take) {
   const uint64_t chunks = (size + chunk_len - 1) / chunk_len;
-  const auto used = static_cast<unsigned>(std::min<uint64_t>(threads, chunks));
+  const auto used = static_cast<unsigned>(std::min<uint64_t>(options.threads, chunks));
+  constexpr uint64_t kCost = 24;  // bytes an element: as stored, as float64 or float32 twice, symbols
+  const uint64_t room = options.memory / (kCost * chunk_len * tensors);
   uint64_t first = 0;
   run_ordered<Item>(
-      used, size_t{2} * used,
+      used, static_cast<size_t>(std::clamp<uint64_t>(room, 1, uint64_t{2} * used)),
       [&](Item& item) {
         if (first == size) return false;
         item.range = {first, std::min(chunk_len, size - first)};

@@ -107,7 +107,7 @@ class SchemePass {
       progress_.done += chunk.range.count * tensor_->info.dtype.item_size();
     };
     const auto guarded = [&](EncodedChunk& chunk) { in_tensor(tensor_->info, [&] { work(chunk); }); };
-    for_chunks<EncodedChunk>(out.values, kStatisticsChunk, options_.threads, guarded, take);
+    for_chunks<EncodedChunk>(options_, out.values, kStatisticsChunk, 1, guarded, take);
     for (const SymbolCounts& stream : counts) {
       out.symbols += stream.symbols();
       out.symbol_bits += stream.bits();

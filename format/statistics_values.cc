@@ -92,14 +92,14 @@ class ValuePass {
       tensor.summary.moments.merge(chunk.moments);
       progress_.done += chunk.range.count * tensor.info.dtype.item_size();
     };
-    for_chunks<Chunk>(size, kStatisticsChunk, options_.threads, work, take);
+    for_chunks<Chunk>(options_, size, kStatisticsChunk, 1, work, take);
     if (!lines) return;
     tensor.zero_rows = lines->zero_rows();
     tensor.zero_columns = lines->zero_columns();
   }
 
   std::optional<ZeroLines> zero_lines(const TensorInfo& info) const {
-    if (info.shape.size() < 2) return std::nullopt;
+    if (info.shape.size() < 2 || info.size() == 0) return std::nullopt;
     uint64_t columns = 1;
     for (size_t i = 1; i < info.shape.size(); ++i) columns *= info.shape[i];
     if (!fits(static_cast<double>(info.shape[0]) + static_cast<double>(columns))) return std::nullopt;

@@ -48,8 +48,8 @@ struct Rows {
 template <typename T>
 class WorkerPass {
  public:
-  WorkerPass(Source& source, unsigned threads, const std::vector<TensorSummary>& tensors)
-      : source_(source), threads_(threads), tensors_(tensors) {}
+  WorkerPass(Source& source, const StatisticsOptions& options, const std::vector<TensorSummary>& tensors)
+      : source_(source), options_(options), tensors_(tensors) {}
 
   void run(const Shared& shared, std::map<Pair, PairTotals>& totals) {
     std::vector<std::unique_ptr<DumpTensor>> data;
@@ -84,12 +84,12 @@ class WorkerPass {
       }
     };
     constexpr uint64_t kPiece = uint64_t{1} << 14;  // sixteen of them stay in a core's cache
-    for_chunks<Rows<T>>(info.size(), kPiece, threads_, multiply, take);
+    for_chunks<Rows<T>>(options_, info.size(), kPiece, workers.size(), multiply, take);
   }
 
  private:
   Source& source_;
-  unsigned threads_;
+  const StatisticsOptions& options_;
   const std::vector<TensorSummary>& tensors_;
 };
 
@@ -125,9 +125,9 @@ void compare(WorkerPass<T> pass, DumpStatistics& out) {
 
 void compare_workers(Source& source, const StatisticsOptions& options, DumpStatistics& out) {
   if (needs_doubles(out.tensors)) {
-    compare(WorkerPass<double>(source, options.threads, out.tensors), out);
+    compare(WorkerPass<double>(source, options, out.tensors), out);
   } else {
-    compare(WorkerPass<float>(source, options.threads, out.tensors), out);
+    compare(WorkerPass<float>(source, options, out.tensors), out);
   }
 }
 

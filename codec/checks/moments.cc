@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "codec/checks/finding.h"
 
@@ -73,6 +74,11 @@ void Moments::merge(const Moments& other) {
   magnitudes_.merge(other.magnitudes_);
   squares_.merge(other.squares_);
   if (nb == 0) return;
+  if (na == 0) {  // as it is: a sum with a center of 0 would round it
+    std::tie(center_, center_low_) = std::pair(other.center_, other.center_low_);
+    std::tie(m2_, m3_, m4_) = std::tuple(other.m2_, other.m3_, other.m4_);
+    return;
+  }
   const double d = (other.center_ - center_) + (other.center_low_ - center_low_), d2 = d * d;
   m4_ += other.m4_ + d2 * d2 * (na / n) * (nb / n) * ((na * na - na * nb + nb * nb) / n) +
          6 * d2 * ((na / n) * (na / n) * other.m2_ + (nb / n) * (nb / n) * m2_) +

@@ -411,11 +411,21 @@ class Outputs(StatsTest):
 
     def test_plots_of_little(self):
         for x in (np.zeros(0, F32), np.zeros(50, F32), np.ones(1, F32), np.full(3, np.nan, F32), np.full(3, 1e308),
-                  np.full(4, 1e-310)):
+                  np.full(4, 1e-310), np.array([1e-310, 2e-310, 0]), np.array([1e16, 1e16 + 2]), 1e6 + np.arange(9.0)):
             for options in ((), ("--scheme=dqsg:levels=3", "--scheme=raw")):
                 root = self.plot(self.npy(x), *options)
                 self.assertEqual(len(self.of_class(root, "circle", "mark")), len(options))
                 self.assertNotIn("nan", xml.tostring(root).decode())
+
+    def test_values_far_from_zero_are_shown_where_they_are(self):
+        bars = self.of_class(self.plot(self.npy(1e4 + np.random.default_rng(16).standard_normal(20_000))), "rect", "bar")
+        self.assertGreater(len(bars), 60)
+
+    def test_labels_of_equal_points_are_told_apart(self):
+        root = self.plot(support.DATA / "fc.h5", *["--scheme=dqsg:levels=3"] * 4)
+        heights = [float(t.get("y")) for t in root.iter(SVG + "text") if t.text == "dqsg:levels=3"]
+        self.assertEqual(len(set(heights)), 4)
+        self.assertGreaterEqual(min(b - a for a, b in itertools.pairwise(sorted(heights))), 12)
 
     def test_html_is_the_same_picture(self):
         source = support.DATA / "fc.h5"
