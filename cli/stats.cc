@@ -117,10 +117,9 @@ void warn(const StatsArguments& args, const DumpStatistics& statistics) {
   const auto unsorted = std::count_if(statistics.tensors.begin(), statistics.tensors.end(),
                                       [](const TensorSummary& tensor) { return !tensor.summary.sorted; });
   if (unsorted > 0 || !statistics.whole.sorted) {
-    const std::string whose =
-        unsorted > 0 ? "of " + with_commas(static_cast<uint64_t>(unsorted)) + " tensors and of " : std::string("of ");
-    args.common.say("the values " + whose +
-                    "all together do not fit into --memory to be sorted: median, Laplace fit, tail exponent and "
+    args.common.say("the values of all tensors together" +
+                    (unsorted == 0 ? std::string() : ", and of " + std::to_string(unsorted) + " alone,") +
+                    " do not fit into --memory to be sorted: median, Laplace fit, tail exponent and "
                     "Kolmogorov-Smirnov distances are left out there");
   }
   const uint64_t nonfinite = statistics.whole.moments.nonfinite();
