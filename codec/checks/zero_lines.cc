@@ -7,7 +7,11 @@
 namespace gradcodec {
 namespace {
 
-void mark(uint8_t& flag) { std::atomic_ref(flag).store(1, std::memory_order_relaxed); }
+// Written once: threads would fight for what they share.
+void mark(uint8_t& flag) {
+  const std::atomic_ref shared(flag);
+  if (shared.load(std::memory_order_relaxed) == 0) shared.store(1, std::memory_order_relaxed);
+}
 
 uint64_t unmarked(const std::vector<uint8_t>& flags) {
   return static_cast<uint64_t>(std::count(flags.begin(), flags.end(), uint8_t{0}));

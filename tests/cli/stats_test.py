@@ -217,6 +217,21 @@ class Schemes(StatsTest):
         self.assertEqual(out["tensor_schemes"][0]["nmse"], scheme["nmse"])
         self.assertEqual(out["seed"], 3)
 
+    def test_every_tensor_is_encoded_as_in_its_file(self):
+        rng = np.random.default_rng(17)
+        arrays = {"n": np.arange(3), "a": rng.standard_normal(5000).astype(F32), "b": rng.standard_t(3, 700_000),
+                  "c": rng.standard_normal((30, 40)).astype(np.float16)}
+        source = self.npz(arrays)
+        decoded = self.decompress(self.compress(source, "--scheme=dqsg:levels=15", "--seed=5"), "--dtype=f8",
+                                  suffix=".npz")
+        for options in ((), ("--only=b",), ("--only=c",)):
+            out = self.json(source, "--scheme=dqsg:levels=15", "--seed=5", *options)
+            self.assertEqual(len(out["tensor_schemes"]), 1 if options else 3)
+            for part in out["tensor_schemes"]:
+                x = arrays[part["tensor"]].astype(F32).astype(np.float64)
+                nmse = ((decoded[part["tensor"]] - x)**2).sum() / (x**2).sum()
+                self.assertAlmostEqual(part["nmse"] / nmse, 1, delta=1e-9, msg=part["tensor"])
+
     def test_the_entropy_bounds_what_a_coder_writes(self):
         x = np.random.default_rng(9).standard_normal(400_000).astype(F32)
         scheme = self.json(self.npy(x), "--scheme=dqsg:levels=9")["schemes"][0]
