@@ -61,10 +61,18 @@ class TensorDecoder {
   // Bytes of a chunk's parameters and streams, if its coder's output is of fixed size.
   virtual std::optional<uint64_t> payload_size(Range range) const = 0;
 
-  // The chunk's elements in the output's type, into `out`; `payload` is all that follows the tensor's parameters.
-  // Returns the chunk's digest, which the encoder had too. Thread-safe. Throws Error(bad_input).
+  // The scheme's decoder; null for `raw`, which has none.
+  virtual const Decoder* scheme() const = 0;
+
+  // The chunk's code into work.code and what it stands for into work.values (float32), or into work.bytes where the
+  // scheme carries bytes; `payload` is all that follows the tensor's parameters. Returns the chunk's digest, which the
+  // encoder had too. Thread-safe. Throws Error(bad_input).
   virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
-                          Workspace& work, Bytes& out) const = 0;
+                          Workspace& work) const = 0;
+
+  // What decode left in `work` as elements of the output's type, into `out`. Thread-safe. Throws Error(limit) on a
+  // value that the type cannot hold.
+  virtual void convert(Range range, Workspace& work, Bytes& out) const = 0;
 };
 
 // Takes the tensor's parameters from the front of `stored`. `output` is what the elements become: plan.info.dtype, or
