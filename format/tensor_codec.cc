@@ -67,8 +67,6 @@ class ValueDecoder final : public TensorDecoder {
     narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
   }
 
-  const Decoder* scheme() const override { return decoder_.get(); }
-
   std::string describe() const override { return decoder_->describe(); }
 
   std::optional<uint64_t> payload_size(Range range) const override {

@@ -34,7 +34,7 @@ struct TensorPlan {
 class TensorEncoder {
  public:
   virtual ~TensorEncoder() = default;
-  virtual const Encoder* scheme() const { return nullptr; }  // null: the bytes go as they are
+  virtual const Encoder* scheme() const { return nullptr; }  // null for `raw`, which has none
   virtual Bytes stored() const = 0;                          // the tensor's parameters
 
   // Appends the chunk's parameters and streams to frame.payload, sets its form (Form::coder always if `forms` is false)
@@ -53,8 +53,6 @@ std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::s
 class TensorDecoder {
  public:
   virtual ~TensorDecoder() = default;
-
-  virtual const Decoder* scheme() const { return nullptr; }  // null: the bytes go as they are
 
   virtual std::string describe() const = 0;  // the tensor's parameters, for people; may be empty
 
