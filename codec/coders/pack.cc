@@ -265,6 +265,8 @@ class PackCoder : public Coder {
     return alphabet == 1 ? 0 : plan(alphabet, count).size();
   }
 
+  bool is_canonical() const override { return true; }
+
  private:
   Plan plan(uint32_t alphabet, uint64_t count) const { return make_plan(group_(alphabet), alphabet, count); }
 
