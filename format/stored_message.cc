@@ -52,8 +52,9 @@ class StoredMessage::Recorder final : public FrameReader {
   FrameWalk walk_;
 };
 
-StoredMessage::StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress)
-    : file_(RandomFile::open(path)), memory_(memory) {
+StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
+                             Progress& progress)
+    : file_(std::move(file)), memory_(memory) {
   in_file(*file_, [&] { read_whole(threads, progress); });
 }
 

@@ -28,7 +28,9 @@ class StoredMessage {
   // those of blocks and frames, decoding, digests, tree, metadata, and that nothing follows. `memory`: bytes for the
   // chunks at work, and most that one part of the file, or the table of frames, may take. Throws Error naming the file:
   // bad_input, unsupported, limit, io, usage.
-  StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress);
+  StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress)
+      : StoredMessage(RandomFile::open(path), threads, memory, progress) {}
+  StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory, Progress& progress);
 
   const RandomFile& file() const { return *file_; }
   const Schema& schema() const { return schema_; }
