@@ -18,5 +18,6 @@ Command add_decompress(CLI::App& root);
 Command add_info(CLI::App& root);
 Command add_schemes(CLI::App& root);
 Command add_stats(CLI::App& root);
+Command add_verify(CLI::App& root);
 
 }  // namespace gradcodec

@@ -26,7 +26,7 @@ std::string cell_text(const Cell& cell) {
   return std::visit(
       Overloaded{[](std::monostate) { return std::string("-"); }, [](const std::string& text) { return escaped(text); },
                  [](uint64_t count) { return with_commas(count); },
-                 [](double number) { return std::isfinite(number) ? digits(number, 5) : "-"; },
+                 [](double number) { return std::isfinite(number) ? short_number(number, 5) : "-"; },
                  [](const Shape& shape) { return shape_text(shape); }},
       cell);
 }

@@ -63,26 +63,27 @@ void draw_histogram(Svg& svg, const StatsPlot& plot, double top) {
     if (histogram.count(i) == 0) continue;
     const double left = x.at(histogram.edge(i)), right = x.at(histogram.edge(i + 1)), up = y.at(histogram.density(i));
     svg.rect(left, up, right - left, y.from - up, kBar,
-             digits(histogram.edge(i), 5) + " to " + digits(histogram.edge(i + 1), 5) + ": " +
+             short_number(histogram.edge(i), 5) + " to " + short_number(histogram.edge(i + 1), 5) + ": " +
                  with_commas(histogram.count(i)) + " values");
   }
   std::vector<std::pair<std::string_view, std::string>> legend = {
       {"#9db8d6", "values, " + with_commas(histogram.total())}};
   if (laplace) {
     draw_curve(svg, x, y, kLaplace, laplace_at);
-    legend.emplace_back(kLaplace,
-                        "Laplace, median " + digits(plot.median, 3) + ", scale " + digits(plot.laplace_scale, 3));
+    legend.emplace_back(
+        kLaplace, "Laplace, median " + short_number(plot.median, 3) + ", scale " + short_number(plot.laplace_scale, 3));
   }
   if (normal) {
     draw_curve(svg, x, y, kNormal, normal_at);
-    legend.emplace_back(kNormal, "normal, mean " + digits(plot.mean, 3) + ", deviation " + digits(plot.deviation, 3));
+    legend.emplace_back(
+        kNormal, "normal, mean " + short_number(plot.mean, 3) + ", deviation " + short_number(plot.deviation, 3));
   }
   draw_legend(svg, top, legend);
 }
 
 std::string hint_of(const PlotPoint& point) {
-  const std::string error = std::isfinite(point.nmse) ? digits(point.nmse, 4) : "not defined";
-  const std::string bits = std::isfinite(point.bits) ? digits(point.bits, 4) + " bits a value" : "no values";
+  const std::string error = std::isfinite(point.nmse) ? short_number(point.nmse, 4) : "not defined";
+  const std::string bits = std::isfinite(point.bits) ? short_number(point.bits, 4) + " bits a value" : "no values";
   return point.label + ": " + bits + ", NMSE " + error;
 }
 

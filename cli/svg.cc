@@ -95,11 +95,11 @@ void Svg::frame(const Axis& x, const Axis& y, std::string_view title, std::strin
                 std::string_view y_name) {
   for (const double tick : x.ticks()) {
     line({{{x.at(tick), y.from}, {x.at(tick), y.to}}}, kGrid);
-    text(x.at(tick), y.from + 16, digits(tick, 7), "text-anchor=\"middle\"");
+    text(x.at(tick), y.from + 16, short_number(tick, 7), "text-anchor=\"middle\"");
   }
   for (const double tick : y.ticks()) {
     line({{{x.from, y.at(tick)}, {x.to, y.at(tick)}}}, kGrid);
-    text(x.from - 6, y.at(tick) + 4, digits(tick, 7), "text-anchor=\"end\"");
+    text(x.from - 6, y.at(tick) + 4, short_number(tick, 7), "text-anchor=\"end\"");
   }
   rect(x.from, y.to, x.to - x.from, y.from - y.to, "fill=\"none\" stroke=\"black\"");
   const double middle = (x.from + x.to) / 2, height = (y.from + y.to) / 2;

@@ -10,8 +10,8 @@
 
 namespace gradcodec {
 
-// Prints rows of equally many cells, the first being the head, in columns wide enough for what is in them: the first
-// `left` aligned left, the others right.
+// Prints rows of equally many cells on stdout, columns as wide as what is in them: the first `left` aligned left, the
+// others right. The first row is the heading; there is at least that.
 void print_table(const std::vector<std::vector<std::string>>& rows, size_t left);
 
 std::string shape_text(const std::vector<uint64_t>& shape);  // 300x784, scalar

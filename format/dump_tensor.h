@@ -15,11 +15,14 @@ class DumpTensor final : public Tensor {
  public:
   DumpTensor(TensorInfo info, std::unique_ptr<TensorData> data) : info_(std::move(info)), data_(std::move(data)) {}
 
+  const TensorInfo& info() const { return info_; }
   uint64_t size() const override { return info_.size(); }
   std::span<const uint64_t> shape() const override { return info_.shape; }
+
+  // Throws what TensorData::read throws.
   std::span<const float> read(Range range, std::span<float> scratch) const override;
 
-  // The values as float64, exactly, into `out` of range.count. Thread-safe.
+  // The values as float64, exactly, into `out` of range.count. Thread-safe. Throws likewise.
   void read_exactly(Range range, std::span<double> out) const;
 
   // Whether values were read by `read`, none of which is larger than float32's subnormal numbers, and some were not

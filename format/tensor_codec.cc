@@ -26,16 +26,18 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
 
 class ValueEncoder final : public TensorEncoder {
  public:
-  ValueEncoder(const TensorPlan& plan, std::unique_ptr<TensorData> data, Nonfinite nonfinite)
-      : coder_(*plan.coder), type_(plan.info.dtype), tensor_(plan.info, std::move(data)) {
+  ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite)
+      : coder_(*plan.coder), type_(plan.info.dtype), tensor_(std::move(tensor)) {
     const Random random(plan.message, plan.ordinal);
-    encoder_ = plan.scheme.scheme->prepare(tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite));
-    if (tensor_.is_lost()) {
+    encoder_ = plan.scheme.scheme->prepare(*tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite));
+    if (tensor_->is_lost()) {
       throw Error(
           Exit::unsupported,
           "all values are below 2^-126, where float32 loses them: scale them, or use --scheme raw for this tensor");
     }
   }
+
+  const Encoder* scheme() const override { return encoder_.get(); }
 
   Bytes stored() const override { return encoder_->decoder().stored(); }
 
@@ -53,7 +55,7 @@ class ValueEncoder final : public TensorEncoder {
  private:
   const Coder& coder_;
   DType type_;
-  DumpTensor tensor_;
+  std::shared_ptr<const DumpTensor> tensor_;
   std::unique_ptr<Encoder> encoder_;
 };
 
@@ -75,8 +77,10 @@ class ValueDecoder final : public TensorDecoder {
     return shape.params_size + *size;
   }
 
-  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
-                  Bytes& out) const override {
+  const Decoder* scheme() const override { return decoder_.get(); }
+
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
+                  Workspace& work) const override {
     work.code.exceptions.assign(exceptions.begin(), exceptions.end());
     const ChunkShape shape = decoder_->chunk_shape(range);
     const ByteView params = payload.get_bytes(shape.params_size);
@@ -84,9 +88,12 @@ class ValueDecoder final : public TensorDecoder {
     read_streams(payload, form, shape.streams, coder_, work.code.streams);
     work.values.resize(static_cast<size_t>(range.count));
     decoder_->decode(work.code, range, work.values);
+    return checksum(std::as_bytes(std::span(work.values)), 0);
+  }
+
+  void convert(Range range, Workspace& work, Bytes& out) const override {
     out.resize(work.values.size() * output_.item_size());
     narrow(work.values, output_, narrowing_, range.first, out);
-    return checksum(std::as_bytes(std::span(work.values)), 0);
   }
 
  private:
@@ -132,17 +139,24 @@ class ByteDecoder final : public TensorDecoder {
 
   std::optional<uint64_t> payload_size(Range range) const override { return coder_.fixed_size(0, bytes_of(range)); }
 
-  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
-                  Bytes& out) const override {
+  const Decoder* scheme() const override { return nullptr; }
+
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
+                  Workspace& work) const override {
     if (!exceptions.empty()) payload.fail("lists exceptions, which raw has none of");
+    work.code.params.clear();
+    work.code.exceptions.clear();
     const StreamShape shape{0, bytes_of(range)};
     read_streams(payload, form, {&shape, 1}, coder_, work.code.streams);
     work.bytes.resize(static_cast<size_t>(shape.count));
     join_planes(work.code.streams[0].bytes, dtype_.word_size(), work.bytes);
-    const uint64_t digest = checksum(work.bytes, 0);
+    return checksum(work.bytes, 0);
+  }
+
+  void convert(Range range, Workspace& work, Bytes& out) const override {
     if (output_ == dtype_) {
       out = work.bytes;
-      return digest;
+      return;
     }
     work.values.resize(static_cast<size_t>(range.count));
     const bool to_16_bits = output_.item_size() == 2;
@@ -153,7 +167,6 @@ class ByteDecoder final : public TensorDecoder {
     }
     out.resize(work.values.size() * output_.item_size());
     round_to(work.values, output_, range.first, out);
-    return digest;
   }
 
  private:
@@ -168,7 +181,12 @@ class ByteDecoder final : public TensorDecoder {
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
                                                    Nonfinite nonfinite) {
   if (plan.scheme.scheme->carries_bytes()) return std::make_unique<ByteEncoder>(plan, std::move(data));
-  return std::make_unique<ValueEncoder>(plan, std::move(data), nonfinite);
+  return make_value_encoder(plan, std::make_shared<DumpTensor>(plan.info, std::move(data)), nonfinite);
+}
+
+std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor,
+                                                  Nonfinite nonfinite) {
+  return std::make_unique<ValueEncoder>(plan, std::move(tensor), nonfinite);
 }
 
 std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteReader& stored, const DType& output) {

@@ -8,7 +8,7 @@
 
 #include "codec/registry.h"
 #include "codec/scheme.h"
-#include "format/dumps/source.h"
+#include "format/dump_tensor.h"
 #include "format/writer.h"
 
 namespace gradcodec {
@@ -34,7 +34,8 @@ struct TensorPlan {
 class TensorEncoder {
  public:
   virtual ~TensorEncoder() = default;
-  virtual Bytes stored() const = 0;  // the tensor's parameters
+  virtual const Encoder* scheme() const { return nullptr; }  // null for `raw`, which has none
+  virtual Bytes stored() const = 0;                          // the tensor's parameters
 
   // Appends the chunk's parameters and streams to frame.payload, sets its form (Form::coder always if `forms` is false)
   // and exceptions; returns the chunk's digest. Thread-safe.
@@ -45,6 +46,10 @@ class TensorEncoder {
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
                                                    Nonfinite nonfinite);
 
+// The same of a lossy scheme, for a tensor that others read too.
+std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor,
+                                                  Nonfinite nonfinite);
+
 class TensorDecoder {
  public:
   virtual ~TensorDecoder() = default;
@@ -54,10 +59,18 @@ class TensorDecoder {
   // Bytes of a chunk's parameters and streams, if its coder's output is of fixed size.
   virtual std::optional<uint64_t> payload_size(Range range) const = 0;
 
-  // The chunk's elements in the output's type, into `out`; `payload` is all that follows the tensor's parameters.
-  // Returns the chunk's digest, which the encoder had too. Thread-safe. Throws Error(bad_input).
+  // The scheme's decoder; null for `raw`, which has none.
+  virtual const Decoder* scheme() const = 0;
+
+  // The chunk's code into work.code and what it stands for into work.values (float32), or into work.bytes where the
+  // scheme carries bytes; `payload` is all that follows the tensor's parameters. Returns the chunk's digest, which the
+  // encoder had too. Thread-safe. Throws Error(bad_input).
   virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
-                          Workspace& work, Bytes& out) const = 0;
+                          Workspace& work) const = 0;
+
+  // What decode left in `work` as elements of the output's type, into `out`. Thread-safe. Throws Error(limit) on a
+  // value that the type cannot hold.
+  virtual void convert(Range range, Workspace& work, Bytes& out) const = 0;
 };
 
 // Takes the tensor's parameters from the front of `stored`. `output` is what the elements become: plan.info.dtype, or
