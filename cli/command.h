@@ -17,5 +17,6 @@ Command add_compress(CLI::App& root);
 Command add_decompress(CLI::App& root);
 Command add_info(CLI::App& root);
 Command add_schemes(CLI::App& root);
+Command add_verify(CLI::App& root);
 
 }  // namespace gradcodec

@@ -1,67 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/random.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
 
+#include "cli/coding.h"
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
 #include "format/bare.h"
-#include "format/dumps/open.h"
 #include "format/metadata.h"
 
 namespace gradcodec {
 namespace {
 
-constexpr std::string_view kDefaultScheme = "dither:nmse=0.1";
-constexpr uint64_t kMaxStep = (uint64_t{1} << 63) - 1;
-
-struct CompressArguments {
+struct CompressArguments : CodingArguments {
   CommonOptions common;
-  std::string input, output, scheme, coder, level, seed, worker, step, nonfinite = "error", metadata, schema;
-  std::string min_elements, chunk;
-  std::vector<std::string> include, exclude;
-  bool force = false, to_stdout = false, as_bf16 = false, drop_unsupported = false, bare = false;
+  std::string input, output, metadata, schema;
+  bool force = false, to_stdout = false, bare = false;
 };
-
-uint64_t fresh_seed() {
-  uint64_t seed = 0;
-  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-    throw Error(Exit::io, "the system gives no random seed: --seed");
-  return seed;
-}
-
-std::optional<uint64_t> optional_count(const std::string& text, std::string_view option, uint64_t max) {
-  if (text.empty()) return std::nullopt;
-  return parse_count(text, option, 0, max);
-}
-
-const Coder& coder_of(const CompressArguments& args) {
-  if (!args.level.empty()) return coder_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 1, 9)));
-  return coder_named(args.coder.empty() ? "zstd" : std::string_view(args.coder));
-}
-
-CompressOptions options_of(const CompressArguments& args) {
-  CompressOptions options;
-  options.scheme = parse_scheme(args.scheme.empty() ? kDefaultScheme : std::string_view(args.scheme));
-  options.coder = &coder_of(args);
-  options.id.seed = args.seed.empty() ? fresh_seed() : parse_count(args.seed, "--seed", 0, ~uint64_t{0});
-  options.id.worker = optional_count(args.worker, "--worker", 0xFFFFFFFF);
-  options.id.step = optional_count(args.step, "--step", kMaxStep);
-  options.include = args.include;
-  options.exclude = args.exclude;
-  options.min_elements =
-      parse_count(args.min_elements.empty() ? "0" : args.min_elements, "--min-elements", 0, ~uint64_t{0});
-  options.nonfinite = args.nonfinite == "keep" ? Nonfinite::keep : Nonfinite::error;
-  options.chunk_log2 = static_cast<uint8_t>(
-      parse_count(args.chunk.empty() ? "18" : args.chunk, "--chunk-log2", kMinChunkLog2, kMaxChunkLog2));
-  options.threads = args.common.thread_count();
-  options.memory = args.common.memory_limit();
-  return options;
-}
 
 // The schema that both sides agreed on, which must be this dump's.
 Schema agreed_schema(const CompressArguments& args, const Source& source) {
@@ -174,7 +131,7 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
 }
 
 int run_compress(const CompressArguments& args) {
-  const CompressOptions options = options_of(args);
+  const CompressOptions options = args.options(args.common);
   check_bare(args, options);
   const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
   args.common.say_machine();
@@ -186,11 +143,7 @@ int run_compress(const CompressArguments& args) {
     args.common.say("--worker and --step tell draws of one --seed apart; without it every run has a seed of its own");
   }
   try {
-    std::vector<std::string> dropped;
-    const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
-    for (const std::string& what : dropped) args.common.say("left out: " + what);
-    for (const std::string& glob : args.include) require_match(glob, source->tensors());
-    for (const std::string& glob : args.exclude) require_match(glob, source->tensors());
+    const std::unique_ptr<Source> source = args.open(file, args.common);
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
     const Origin second = args.bare ? InputStream(args.schema).origin() : Origin{};
     OutputFile output(output_path(args), args.force, file->origin(), second);
@@ -214,29 +167,8 @@ Command add_compress(CLI::App& root) {
   app.add_option("-o,--output", args->output, "the .gradz file; - is standard output [INPUT.gradz, INPUT.bare]");
   app.add_flag("-c,--stdout", args->to_stdout, "write to standard output")->excludes("--output");
   app.add_flag("-f,--force", args->force, "replace an existing output");
-  app.add_option("--scheme", args->scheme,
-                 "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
-  app.add_option("--coder", args->coder, "coder of the symbols: pack, zstd [zstd]");
-  app.add_option("--level", args->level,
-                 "instead of --coder: 1 (pack), 2 to 9 (zstd, with rising effort); also -1 to -9")
-      ->excludes("--coder");
-  for (char digit = '1'; digit <= '9'; ++digit) {
-    app.add_flag_function(std::string("-") + digit, [args, digit](int64_t) { args->level = digit; })->group("");
-  }
-  app.add_option("--seed", args->seed, "seed of the random numbers [from the system]");
-  app.add_option("--worker", args->worker, "this worker's number: workers of one seed draw independently");
-  app.add_option("--step", args->step, "the training step's number, likewise");
-  app.add_option("--include", args->include,
-                 "only tensors named like this GLOB are coded by the scheme, the others by raw")
-      ->allow_extra_args(false);
-  app.add_option("--exclude", args->exclude, "tensors named like this GLOB are coded by raw")->allow_extra_args(false);
-  app.add_option("--min-elements", args->min_elements, "tensors of fewer elements are coded by raw");
-  app.add_option("--nonfinite", args->nonfinite, "NaN and infinities: error, or keep them exactly, as float32 [error]")
-      ->check(CLI::IsMember({"error", "keep"}));
-  app.add_option("--chunk-log2", args->chunk, "log2 of the elements a chunk, 12 to 22 [18]");
+  args->CodingArguments::declare(app);
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");
-  app.add_flag("--as-bf16", args->as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
-  app.add_flag("--drop-unsupported", args->drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,
                  "the schema file of --bare (gradcodec info FILE.gradz --schema-out makes one)");

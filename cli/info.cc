@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/table.h"
 #include "format/bare.h"
 #include "format/dumps/open.h"
 #include "format/dumps/tree.h"
@@ -37,23 +38,6 @@ std::string origin_text(DumpKind kind) {
 std::string coder_text(uint16_t id) {
   const Coder* coder = find_coder(id);
   return coder == nullptr ? std::to_string(id) : std::string(coder->name());
-}
-
-// Columns wide enough for what is in them; the first is aligned left, the others right unless `left` says so.
-void print_table(const std::vector<std::vector<std::string>>& rows, size_t left) {
-  std::vector<size_t> widths(rows[0].size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(widths[i] - row[i].size(), ' ');
-      line += (i == 0 ? "" : "  ") + (i < left ? row[i] + pad : pad + row[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
-  }
 }
 
 std::vector<std::pair<std::string, uint64_t>> parts_of(const Accounts& accounts) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "codec/error.h"
@@ -15,6 +16,16 @@ uint64_t parse_count(std::string_view text, std::string_view option, uint64_t mi
   if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
     throw Error(Exit::usage, std::string(option) + " takes a whole number from " + std::to_string(min) + " to " +
                                  std::to_string(max) + ", not '" + escaped(text) + "'");
+  }
+  return value;
+}
+
+double parse_real(std::string_view text, std::string_view option, double min, double max) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > min && value < max)) {
+    throw Error(Exit::usage, std::string(option) + " takes a number between " + short_number(min, 4) + " and " +
+                                 short_number(max, 4) + ", not '" + escaped(text) + "'");
   }
   return value;
 }
@@ -50,6 +61,13 @@ std::string with_commas(uint64_t n) {
 std::string fixed(double value, int decimals) {
   std::array<char, 400> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, decimals).ptr;
+  return std::string(text.data(), end);
+}
+
+std::string short_number(double value, int digits) {
+  if (std::isnan(value)) return "-";
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, digits).ptr;
   return std::string(text.data(), end);
 }
 

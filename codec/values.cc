@@ -120,6 +120,24 @@ void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& 
   }
 }
 
+void narrowing_laws(std::span<const float> x, const DType& dtype, std::span<Law> laws) {
+  const bool half = dtype.code == DType::f2;
+  const auto narrow_one = half ? narrow_to_float16 : narrow_to_bfloat16;
+  const auto widen_one = half ? float16_to_float32 : bfloat16_to_float32;
+  for (size_t i = 0; i < x.size(); ++i) {
+    // The smallest word goes away from zero, the largest towards it.
+    const std::optional<uint16_t> away = narrow_one(x[i], 0), near = narrow_one(x[i], ~uint32_t{0});
+    if (!away || !near) {
+      laws[i] = {Law::outside, 0, 0, 0};
+    } else if (*away == *near) {  // a value of the type, or too close to one for any word to move it
+      laws[i] = Law::at(static_cast<double>(widen_one(*near)) - static_cast<double>(x[i]));
+    } else {
+      const auto a = static_cast<double>(widen_one(*away)), b = static_cast<double>(widen_one(*near));
+      laws[i] = Law::rounded(static_cast<double>(x[i]), std::min(a, b), std::max(a, b));
+    }
+  }
+}
+
 void round_to(std::span<const float> x, const DType& dtype, uint64_t first, std::span<std::byte> out) {
   if (store_wide(x, dtype, out)) return;
   const auto round_one = dtype.code == DType::f2 ? float32_to_float16 : float32_to_bfloat16;

@@ -7,6 +7,7 @@
 
 #include "codec/bytes.h"
 #include "codec/kernels/kernels.h"
+#include "codec/law.h"
 #include "codec/tensor.h"
 
 namespace gradcodec {
@@ -25,7 +26,11 @@ void widen_to_odd(ByteView in, std::span<float> out);
 void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& draws, uint64_t first,
             std::span<std::byte> out);
 
-// The same to nearest even, for values that no scheme has touched. `first` is for messages.
+// The laws of what narrow adds to each of x: `two` between its neighbours among the values of f2 or bf16; outside where
+// x is beyond the largest of them. Both spans have the same size.
+void narrowing_laws(std::span<const float> x, const DType& dtype, std::span<Law> laws);
+
+// As narrow, to nearest even, for values that no scheme has touched. `first` is for messages.
 void round_to(std::span<const float> x, const DType& dtype, uint64_t first, std::span<std::byte> out);
 
 }  // namespace gradcodec

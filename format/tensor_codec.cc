@@ -2,7 +2,6 @@
 #include "format/tensor_codec.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -13,61 +12,6 @@
 
 namespace gradcodec {
 namespace {
-
-// The float32 values of a tensor of a dump.
-class DumpTensor final : public Tensor {
- public:
-  DumpTensor(TensorInfo info, std::unique_ptr<TensorData> data) : info_(std::move(info)), data_(std::move(data)) {}
-
-  uint64_t size() const override { return info_.size(); }
-  std::span<const uint64_t> shape() const override { return info_.shape; }
-
-  std::span<const float> read(Range range, std::span<float> scratch) const override {
-    const std::span<float> out = scratch.first(static_cast<size_t>(range.count));
-    if (info_.dtype.code == DType::f8) {
-      read_doubles(range, out);
-    } else {  // the elements go to the end of the room that their values will fill
-      const std::span<std::byte> bytes = std::as_writable_bytes(out).last(out.size() * info_.dtype.item_size());
-      data_->read(range, bytes);
-      widen(info_.dtype, bytes, out);
-    }
-    return out;
-  }
-
-  // Whether values were read, none of which is larger than float32's subnormal numbers, and some were not zero before
-  // they became float32: then nothing that is said of the float32 values is true of the tensor.
-  bool is_lost() const { return vanishing_ && !normal_; }
-
- private:
-  void look_for_loss(ByteView bytes, std::span<const float> values) const {
-    for (size_t i = 0; i < values.size() && !normal_; ++i) {
-      double before;
-      std::memcpy(&before, bytes.data() + i * sizeof(before), sizeof(before));
-      if (std::fabs(values[i]) >= std::numeric_limits<float>::min()) {
-        normal_ = true;
-      } else if (before != 0) {
-        vanishing_ = true;
-      }
-    }
-  }
-
-  void read_doubles(Range range, std::span<float> out) const {
-    constexpr uint64_t kPiece = 8192;
-    std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, range.count)) * sizeof(double));
-    for (uint64_t at = 0; at < range.count; at += kPiece) {
-      const size_t count = static_cast<size_t>(std::min(kPiece, range.count - at));
-      const std::span<std::byte> bytes = std::span(piece).first(count * sizeof(double));
-      data_->read({range.first + at, count}, bytes);
-      const std::span<float> values = out.subspan(static_cast<size_t>(at), count);
-      widen(info_.dtype, bytes, values);
-      look_for_loss(bytes, values);
-    }
-  }
-
-  TensorInfo info_;
-  std::unique_ptr<TensorData> data_;
-  mutable std::atomic<bool> normal_ = false, vanishing_ = false;
-};
 
 // (No other type is narrower than what decoded values reach.)
 uint64_t count_beyond_float16(std::span<const float> values) {
@@ -82,16 +26,18 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
 
 class ValueEncoder final : public TensorEncoder {
  public:
-  ValueEncoder(const TensorPlan& plan, std::unique_ptr<TensorData> data, Nonfinite nonfinite)
-      : coder_(*plan.coder), type_(plan.info.dtype), tensor_(plan.info, std::move(data)) {
+  ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite)
+      : coder_(*plan.coder), type_(plan.info.dtype), tensor_(std::move(tensor)) {
     const Random random(plan.message, plan.ordinal);
-    encoder_ = plan.scheme.scheme->prepare(tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite));
-    if (tensor_.is_lost()) {
+    encoder_ = plan.scheme.scheme->prepare(*tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite));
+    if (tensor_->is_lost()) {
       throw Error(
           Exit::unsupported,
           "all values are below 2^-126, where float32 loses them: scale them, or use --scheme raw for this tensor");
     }
   }
+
+  const Encoder* scheme() const override { return encoder_.get(); }
 
   Bytes stored() const override { return encoder_->decoder().stored(); }
 
@@ -109,7 +55,7 @@ class ValueEncoder final : public TensorEncoder {
  private:
   const Coder& coder_;
   DType type_;
-  DumpTensor tensor_;
+  std::shared_ptr<const DumpTensor> tensor_;
   std::unique_ptr<Encoder> encoder_;
 };
 
@@ -120,6 +66,8 @@ class ValueDecoder final : public TensorDecoder {
     decoder_ = plan.scheme.scheme->restore(plan.scheme.params, stored, inputs_of(plan, random, Nonfinite::keep));
     narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
   }
+
+  const Decoder* scheme() const override { return decoder_.get(); }
 
   std::string describe() const override { return decoder_->describe(); }
 
@@ -224,7 +172,12 @@ class ByteDecoder final : public TensorDecoder {
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
                                                    Nonfinite nonfinite) {
   if (plan.scheme.scheme->carries_bytes()) return std::make_unique<ByteEncoder>(plan, std::move(data));
-  return std::make_unique<ValueEncoder>(plan, std::move(data), nonfinite);
+  return make_value_encoder(plan, std::make_shared<DumpTensor>(plan.info, std::move(data)), nonfinite);
+}
+
+std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor,
+                                                  Nonfinite nonfinite) {
+  return std::make_unique<ValueEncoder>(plan, std::move(tensor), nonfinite);
 }
 
 std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteReader& stored, const DType& output) {

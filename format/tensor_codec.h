@@ -8,7 +8,7 @@
 
 #include "codec/registry.h"
 #include "codec/scheme.h"
-#include "format/dumps/source.h"
+#include "format/dump_tensor.h"
 #include "format/writer.h"
 
 namespace gradcodec {
@@ -34,7 +34,8 @@ struct TensorPlan {
 class TensorEncoder {
  public:
   virtual ~TensorEncoder() = default;
-  virtual Bytes stored() const = 0;  // the tensor's parameters
+  virtual const Encoder* scheme() const { return nullptr; }  // null: the bytes go as they are
+  virtual Bytes stored() const = 0;                          // the tensor's parameters
 
   // Appends the chunk's parameters and streams to frame.payload, sets its form (Form::coder always if `forms` is false)
   // and exceptions; returns the chunk's digest. Thread-safe.
@@ -45,9 +46,15 @@ class TensorEncoder {
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
                                                    Nonfinite nonfinite);
 
+// The same of a lossy scheme, for a tensor that others read too.
+std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor,
+                                                  Nonfinite nonfinite);
+
 class TensorDecoder {
  public:
   virtual ~TensorDecoder() = default;
+
+  virtual const Decoder* scheme() const { return nullptr; }  // null: the bytes go as they are
 
   virtual std::string describe() const = 0;  // the tensor's parameters, for people; may be empty
 

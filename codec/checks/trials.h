@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "codec/law.h"
@@ -16,7 +18,12 @@ struct Sample {
   std::vector<float> target;   // what the decoded values should be near: x, or what the scheme promises instead
   std::vector<float> decoded;  // what came out
   std::vector<Law> laws;       // of decoded - target
-  bool same_laws = false;      // target and laws are those of this sample's load before, of the same chunk
+  bool fresh = true;           // nothing of this chunk is loaded yet; load clears it
+  bool same_laws = false;      // target and laws are those that the load before left here
+  std::vector<std::byte> key;  // what they were made from; for Trials alone
+  // What the whole path found wrong; empty if nothing.
+  std::string parameters_fault;  // stored parameters that no encoder should write
+  std::string decoder_fault;     // values that are not those which the encoder reported
 };
 
 // R messages of one tensor, or of one stage of it.
@@ -31,7 +38,8 @@ class Trials {
   }
 
   // Trial `trial` of the chunk `range`. `whole_path`: through the coder and its checks too; else by the shortest way to
-  // the same values. `sample` was default-made or loaded by the same Trials before. Thread-safe. Throws Error.
+  // the same values. Unless it is
+  // fresh, `sample` was loaded with another trial of this chunk before. Thread-safe. Throws Error.
   virtual void load(uint64_t trial, Range range, bool whole_path, Sample& sample) const = 0;
 
   uint64_t chunks() const { return size() == 0 ? 1 : (size() + chunk_len() - 1) / chunk_len(); }

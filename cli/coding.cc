@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/coding.h"
+
+#include <sys/random.h>
+
+#include <optional>
+
+#include "cli/numbers.h"
+#include "format/dumps/open.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr uint64_t kMaxStep = (uint64_t{1} << 63) - 1;
+
+uint64_t fresh_seed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+    throw Error(Exit::io, "the system gives no random seed: --seed");
+  return seed;
+}
+
+std::optional<uint64_t> optional_count(const std::string& text, std::string_view option, uint64_t max) {
+  if (text.empty()) return std::nullopt;
+  return parse_count(text, option, 0, max);
+}
+
+const Coder& coder_of(const CodingArguments& args) {
+  if (!args.level.empty()) return coder_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 1, 9)));
+  return coder_named(args.coder.empty() ? "zstd" : std::string_view(args.coder));
+}
+
+}  // namespace
+
+void CodingArguments::declare(CLI::App& app) {
+  app.add_option("--scheme", scheme, "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
+  app.add_option("--coder", coder, "coder of the symbols: pack, zstd [zstd]");
+  app.add_option("--level", level, "instead of --coder: 1 (pack), 2 to 9 (zstd, with rising effort); also -1 to -9")
+      ->excludes("--coder");
+  for (char digit = '1'; digit <= '9'; ++digit) {
+    app.add_flag_function(std::string("-") + digit, [this, digit](int64_t) { level = digit; })->group("");
+  }
+  app.add_option("--seed", seed, "seed of the random numbers [from the system]");
+  app.add_option("--worker", worker, "this worker's number: workers of one seed draw independently");
+  app.add_option("--step", step, "the training step's number, likewise");
+  app.add_option("--include", include, "only tensors named like this GLOB are coded by the scheme, the others by raw")
+      ->allow_extra_args(false);
+  app.add_option("--exclude", exclude, "tensors named like this GLOB are coded by raw")->allow_extra_args(false);
+  app.add_option("--min-elements", min_elements, "tensors of fewer elements are coded by raw");
+  app.add_option("--nonfinite", nonfinite, "NaN and infinities: error, or keep them exactly, as float32 [error]")
+      ->check(CLI::IsMember({"error", "keep"}));
+  app.add_option("--chunk-log2", chunk, "log2 of the elements a chunk, 12 to 22 [18]");
+  app.add_flag("--as-bf16", as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
+  app.add_flag("--drop-unsupported", drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
+}
+
+CompressOptions CodingArguments::options(const CommonOptions& common) const {
+  CompressOptions options;
+  options.scheme = parse_scheme(scheme.empty() ? kDefaultScheme : std::string_view(scheme));
+  options.coder = &coder_of(*this);
+  options.id.seed = seed.empty() ? fresh_seed() : parse_count(seed, "--seed", 0, ~uint64_t{0});
+  options.id.worker = optional_count(worker, "--worker", 0xFFFFFFFF);
+  options.id.step = optional_count(step, "--step", kMaxStep);
+  options.include = include;
+  options.exclude = exclude;
+  options.min_elements = parse_count(min_elements.empty() ? "0" : min_elements, "--min-elements", 0, ~uint64_t{0});
+  options.nonfinite = nonfinite == "keep" ? Nonfinite::keep : Nonfinite::error;
+  options.chunk_log2 =
+      static_cast<uint8_t>(parse_count(chunk.empty() ? "18" : chunk, "--chunk-log2", kMinChunkLog2, kMaxChunkLog2));
+  options.threads = common.thread_count();
+  options.memory = common.memory_limit();
+  return options;
+}
+
+std::unique_ptr<Source> CodingArguments::open(const std::shared_ptr<RandomFile>& file,
+                                              const CommonOptions& common) const {
+  std::vector<std::string> dropped;
+  std::unique_ptr<Source> source = open_source(file, {as_bf16, drop_unsupported}, &dropped);
+  for (const std::string& what : dropped) common.say("left out: " + what);
+  for (const std::string& glob : include) require_match(glob, source->tensors());
+  for (const std::string& glob : exclude) require_match(glob, source->tensors());
+  return source;
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,30 @@
+// How a dump is coded: the options that compress and verify share.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/common.h"
+#include "format/pipeline.h"
+
+namespace gradcodec {
+
+struct CodingArguments {
+  std::string scheme, coder, level, seed, worker, step, nonfinite = "error", min_elements, chunk;
+  std::vector<std::string> include, exclude;
+  bool as_bf16 = false, drop_unsupported = false;
+
+  void declare(CLI::App& app);
+
+  // Throws Error(usage). Without --seed the system gives one.
+  CompressOptions options(const CommonOptions& common) const;
+
+  // Opens the dump; says what is left out of it. Throws Error(usage) for a glob that matches no tensor.
+  std::unique_ptr<Source> open(const std::shared_ptr<RandomFile>& file, const CommonOptions& common) const;
+};
+
+inline constexpr std::string_view kDefaultScheme = "dither:nmse=0.1";
+
+}  // namespace gradcodec

@@ -1,0 +1,402 @@
+// From the sums of ErrorCheck to verdicts. Tests are numbered as in spec/verify.md.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "codec/checks/error_check.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr double kVarianceMargin = 0.02;
+constexpr uint64_t kManyTrials = 100000;  // more is not practical
+// How far above a test's threshold an effect must be to be found nine times in ten: the normal 90 % point.
+constexpr double kPower = 1.3;
+
+constexpr std::array<std::string_view, kWeights> kWeightNames = {"x", "x/var", "1", "sign", "|x|"};
+
+std::string text_of(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4).ptr;
+  return {text.data(), end};
+}
+
+Finding proof(std::string_view name, std::string_view promise, bool kept, std::string note = "") {
+  Finding out;
+  out.name = name;
+  out.promise = promise;
+  out.verdict = kept ? Verdict::proved : Verdict::broken;
+  out.note = std::move(note);
+  return out;
+}
+
+Finding absent(std::string_view name, std::string_view promise, std::string note) {
+  Finding out;
+  out.name = name;
+  out.promise = promise;
+  out.note = std::move(note);
+  return out;
+}
+
+// Not rejected: is what could have been missed less than what matters?
+void decide(Finding& finding, bool broken, double needed) {
+  if (broken) {
+    finding.verdict = Verdict::broken;
+  } else if (std::isnan(finding.margin) || finding.smallest <= finding.margin) {
+    finding.verdict = Verdict::kept;
+  } else {
+    finding.verdict = Verdict::undecided;
+    const double trials = std::ceil(needed);
+    finding.trials_needed = trials <= static_cast<double>(kManyTrials) ? static_cast<uint64_t>(trials) : 0;
+  }
+}
+
+// The value above which Bernstein's inequality, at e^-L a side, speaks against a sum of this variance and largest term.
+double bernstein(double variance, double largest, double l) { return std::sqrt(2 * variance * l) + largest * l / 3; }
+
+}  // namespace
+
+std::string_view verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::broken:
+      return "broken";
+    case Verdict::undecided:
+      return "undecided";
+    case Verdict::kept:
+      return "kept";
+    case Verdict::proved:
+      return "proved";
+    case Verdict::below_resolution:
+      return "below resolution";
+    case Verdict::not_covered:
+      break;
+  }
+  return "not covered";
+}
+
+const Finding* TensorFindings::reason() const {
+  const auto found =
+      std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.verdict == Verdict::broken; });
+  return found == findings.end() ? nullptr : &*found;
+}
+
+// Everything that one tensor's findings are made from.
+class ErrorVerdicts {
+ public:
+  ErrorVerdicts(const LawSums& laws, const ErrorSums& sums, const std::optional<Promise>& promise,
+                const CheckOptions& options, const std::vector<uint64_t>& lags, uint64_t trials)
+      : laws_(laws),
+        sums_(sums),
+        promise_(promise),
+        options_(options),
+        lags_(lags),
+        trials_(trials),
+        r_(static_cast<double>(trials)),
+        l2_(std::log(2 / options.level)),
+        chance_(laws.twos + laws.uniforms > 0 && laws.variance > 0) {}
+
+  std::vector<Finding> all() {
+    without_chance();
+    bias_overall();
+    for (unsigned w = 0; w < kWeights; ++w) linear(w);
+    coordinate();
+    variance();
+    for (unsigned l = 0; l < kLags; ++l) lag(l);
+    between_tensors();
+    uniformity();
+    variance_by_size();
+    return std::move(out_);
+  }
+
+ private:
+  bool uniform() const { return laws_.twos == 0; }
+
+  void without_chance() {
+    out_.push_back(
+        proof("parameters", "stored parameters canonical", sums_.parameters_fault.empty(), sums_.parameters_fault));
+    out_.push_back(
+        proof("decoder", "decodes to what the encoder reported", sums_.decoder_fault.empty(), sums_.decoder_fault));
+    overload();
+    support();
+    variance_bound();
+    contraction();
+  }
+
+  void overload() {
+    constexpr std::string_view kPromise = "no value beyond the last level";
+    if (laws_.unknown > 0) {
+      out_.push_back(absent("overload", kPromise, "the scheme declares no law"));
+      return;
+    }
+    const std::string where = laws_.outside == 0 ? ""
+                                                 : std::to_string(laws_.outside) + " elements are, first " +
+                                                       std::to_string(*laws_.first_outside) + ", " +
+                                                       text_of(laws_.outside_norm2 / laws_.norm2) + " of the energy";
+    if (laws_.outside > 0 && !options_.outside.empty()) {
+      out_.push_back(absent("overload", kPromise, where + ": " + options_.outside));
+      return;
+    }
+    out_.push_back(proof("overload", kPromise, laws_.outside == 0, where));
+  }
+
+  void support() {
+    constexpr std::string_view kPromise = "each error within its law";
+    if (laws_.unknown > 0) {
+      out_.push_back(absent("support", kPromise, "the scheme declares no law"));
+      return;
+    }
+    Finding finding = proof("support", kPromise, !sums_.fault);
+    if (sums_.fault) {
+      const SupportFault& fault = *sums_.fault;
+      finding.note = "element " + std::to_string(fault.index) + " in trial " + std::to_string(fault.trial) +
+                     ": error " + text_of(fault.error) + ", " +
+                     (fault.step == 0 ? "where none is allowed" : text_of(fault.error / fault.step) + " steps");
+    }
+    out_.push_back(std::move(finding));
+  }
+
+  void variance_bound() {
+    constexpr std::string_view kPromise = "variance <= omega ||x||^2";
+    if (!promise_) {
+      out_.push_back(
+          absent("variance bound", kPromise, "a file does not say what its encoder was asked for: --scheme"));
+      return;
+    }
+    Finding finding = proof("variance bound", kPromise, true);
+    // Sums of the same terms in another order.
+    if (promise_->variance && std::fabs(*promise_->variance - laws_.variance) > 1e-9 * laws_.variance) {
+      finding.verdict = Verdict::broken;
+      finding.note = "the scheme declares a variance of " + text_of(*promise_->variance) + ", its laws add up to " +
+                     text_of(laws_.variance);
+    } else if (promise_->omega) {
+      finding.bound = *promise_->omega;
+      finding.measured = laws_.norm2 > 0 ? laws_.variance / laws_.norm2 : 0;
+      if (laws_.variance > *promise_->omega * laws_.norm2 * (1 + 1e-9)) finding.verdict = Verdict::broken;
+    } else {
+      finding.verdict = Verdict::not_covered;
+      finding.note = "no omega is promised";
+    }
+    if (promise_->max_error && laws_.largest_step > 2 * *promise_->max_error * (1 + 1e-9) && uniform()) {
+      finding.verdict = Verdict::broken;
+      finding.note = "an error may be " + text_of(laws_.largest_step / 2) + ", the scheme declares at most " +
+                     text_of(*promise_->max_error);
+    }
+    out_.push_back(std::move(finding));
+  }
+
+  void contraction() {
+    if (!promise_ || !promise_->delta) return;
+    Finding finding = proof("contraction", "error <= (1 - delta) ||x||^2", true);
+    finding.bound = 1 - *promise_->delta;
+    const double error = laws_.variance + laws_.bias2;
+    finding.measured = laws_.norm2 > 0 ? error / laws_.norm2 : 0;
+    if (error > finding.bound * laws_.norm2 * (1 + 0x1p-20)) finding.verdict = Verdict::broken;
+    out_.push_back(std::move(finding));
+  }
+
+  // Whether the tests of chance say anything; else why not.
+  bool applies(std::string_view name, std::string_view promise, bool needs_many) {
+    if (laws_.unknown > 0) {
+      out_.push_back(absent(name, promise, "the scheme declares no law"));
+    } else if (!chance_) {
+      out_.push_back(absent(name, promise, "nothing here is left to chance"));
+    } else if (needs_many && trials_ < 2) {
+      out_.push_back(absent(name, promise, "one sample cannot show it"));
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  void bias_overall() {
+    constexpr std::string_view kName = "bias overall", kPromise = "unbiased overall (bias^2 / variance)";
+    if (!applies(kName, kPromise, true)) return;
+    Finding finding;
+    finding.name = kName;
+    finding.promise = kPromise;
+    const double v = laws_.variance, sd0 = std::sqrt(2 * laws_.quartic / (r_ * (r_ - 1)));
+    const double u = (sums_.s2 - sums_.e2) / (r_ * (r_ - 1));
+    const double largest = laws_.largest_step * laws_.largest_step / 4;  // of sigma^2
+    const double spread = 1.96 * std::sqrt(sd0 * sd0 + 4 * largest * std::max(u, 0.0) / r_);
+    const double c = std::sqrt(2 * std::log(kLambdas / options_.level));
+    finding.measured = u / v;
+    finding.low = (u - spread) / v;
+    finding.high = (u + spread) / v;
+    finding.bound = c * sd0 / v;
+    finding.smallest = (c + kPower) * sd0 / v;
+    finding.margin = 1 / static_cast<double>(options_.messages);
+    finding.z = u / sd0;
+    const double effective = v * v / laws_.quartic;
+    const bool broken = log_mean_exp(sums_.log_w) >= -std::log(options_.level);
+    decide(finding, broken,
+           std::sqrt(2.0) * (c + kPower) * static_cast<double>(options_.messages) / std::sqrt(effective) + 1);
+    if (!broken && finding.margin * v < laws_.eta2) finding.verdict = Verdict::below_resolution;
+    out_.push_back(std::move(finding));
+  }
+
+  void linear(unsigned w) {
+    const std::string name = "linear " + std::string(kWeightNames[w]);
+    const bool slope = w == 0;
+    const std::string promise =
+        slope ? "unbiased along x (part of x)" : "unbiased along " + std::string(kWeightNames[w]) + " (deviations)";
+    if (!applies(name, promise, false)) return;
+    const LinearSums& sums = sums_.linear[w];
+    const double v = sums.variance;  // of all trials
+    if (!(v > 0)) {
+      out_.push_back(absent(name, promise, "the weights are 0 where there is chance"));
+      return;
+    }
+    Finding finding;
+    finding.name = name;
+    finding.promise = promise;
+    const double unit = slope ? r_ * laws_.norm2 : std::sqrt(r_ * v);
+    const double beyond = std::fabs(sums.t) - sums.slack;
+    bool broken = beyond > std::sqrt(2 * v * l2_);
+    double critical = std::sqrt(2 * v * l2_);
+    if (!uniform()) {
+      const double c = sums.largest;
+      broken = beyond > 0 && v / (c * c) * bennett_g(c * beyond / v) >= l2_;
+      critical = bernstein(v, c, l2_);
+    }
+    finding.measured = sums.t / unit;
+    finding.bound = (critical + sums.slack) / unit;
+    finding.low = (sums.t - critical - sums.slack) / unit;
+    finding.high = (sums.t + critical + sums.slack) / unit;
+    finding.smallest = (std::sqrt(2 * l2_) + kPower) * std::sqrt(v) / unit;
+    finding.z = sums.t / std::sqrt(v);
+    if (slope) finding.margin = options_.margin;
+    const double excess = slope ? finding.smallest / options_.margin : 1;
+    decide(finding, broken, r_ * excess * excess);
+    out_.push_back(std::move(finding));
+  }
+
+  void coordinate() {
+    constexpr std::string_view kName = "coordinate", kPromise = "each element unbiased (deviations)";
+    if (!applies(kName, kPromise, true)) return;
+    if (sums_.laws_vary) {
+      out_.push_back(absent(kName, kPromise, "its law differs from trial to trial"));
+      return;
+    }
+    Finding finding;
+    finding.name = kName;
+    finding.promise = kPromise;
+    const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
+    finding.smallest = (std::sqrt(2 * std::log(2 * elements / options_.level)) + kPower) / std::sqrt(r_);
+    decide(finding, sums_.coordinate > 0, 0);
+    if (finding.verdict == Verdict::broken) finding.note = "element " + std::to_string(sums_.coordinate_index);
+    out_.push_back(std::move(finding));
+  }
+
+  void squares(std::string_view name, std::string_view promise, const SquareSums& sums, bool has_margin) {
+    if (!applies(name, promise, false)) return;
+    if (!(sums.expected > 0)) {
+      out_.push_back(absent(name, promise, "the values are 0 where there is chance"));
+      return;
+    }
+    Finding finding;
+    finding.name = name;
+    finding.promise = promise;
+    const double critical = bernstein(sums.variance, sums.largest, l2_) + sums.slack;
+    const double beyond = std::fabs(sums.q - sums.expected);
+    const double spread = std::sqrt(sums.variance);
+    finding.measured = sums.q / sums.expected;
+    finding.bound = 1 + critical / sums.expected;
+    finding.low = finding.measured - critical / sums.expected;
+    finding.high = finding.measured + critical / sums.expected;
+    finding.smallest = ((std::sqrt(2 * l2_) + kPower) * spread + sums.slack) / sums.expected;
+    if (spread > 0) finding.z = (sums.q - sums.expected) / spread;
+    if (has_margin) finding.margin = kVarianceMargin;
+    const double excess = finding.smallest / kVarianceMargin;
+    decide(finding, beyond > critical, has_margin ? r_ * excess * excess : 0);
+    const double slack = sums.slack / sums.expected;
+    if (finding.verdict != Verdict::broken && slack > kVarianceMargin) finding.verdict = Verdict::below_resolution;
+    out_.push_back(std::move(finding));
+  }
+
+  void variance() { squares("variance", "variance as declared (ratio)", sums_.square, true); }
+
+  void variance_by_size() { squares("var |x|", "variance as declared, by |x| (ratio)", sums_.square_by_size, false); }
+
+  void pairs(const std::string& name, const std::string& promise, const PairSums& sums) {
+    if (!applies(name, promise, false)) return;
+    if (sums.pairs == 0 || !(sums.expected_p > 0)) {
+      out_.push_back(absent(name, promise, "no pair that has chance"));
+      return;
+    }
+    Finding finding;
+    finding.name = name;
+    finding.promise = promise;
+    const double lambda = std::sqrt(2 * l2_ / sums.expected_p);
+    const std::array<double, 2> log_w = {e_increment(lambda, sums.d, sums.slack, sums.p, sums.largest, uniform()),
+                                         e_increment(lambda, -sums.d, sums.slack, sums.p, sums.largest, uniform())};
+    const double unit = std::sqrt(sums.expected_p * static_cast<double>(sums.pairs));
+    finding.measured = sums.d / unit;
+    finding.bound = (std::sqrt(2 * l2_ * sums.expected_p) + sums.slack) / unit;
+    finding.smallest = ((std::sqrt(2 * l2_) + kPower) * std::sqrt(sums.expected_p) + sums.slack) / unit;
+    finding.z = sums.d / std::sqrt(sums.expected_p);
+    decide(finding, log_mean_exp(log_w) >= -std::log(options_.level), 0);
+    out_.push_back(std::move(finding));
+  }
+
+  void lag(unsigned l) {
+    if (l >= lags_.size()) return;
+    const std::string distance = std::to_string(lags_[l]);
+    pairs("lag " + distance, "independent at distance " + distance + " (correlation)", sums_.pairs[l]);
+  }
+
+  void between_tensors() {
+    pairs("between tensors", "independent of the tensor before (correlation)", sums_.pairs[kLags]);
+  }
+
+  // Test 6, by the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart.
+  void uniformity() {
+    constexpr std::string_view kName = "uniformity", kPromise = "errors uniform (distance)";
+    if (!applies(kName, kPromise, false)) return;
+    if (!uniform()) {
+      out_.push_back(absent(kName, kPromise, "the law is not uniform"));
+      return;
+    }
+    uint64_t total = 0, below = 0;
+    for (const uint64_t count : sums_.histogram) total += count;
+    double distance = 0;
+    for (size_t bin = 0; bin < sums_.histogram.size(); ++bin) {
+      below += sums_.histogram[bin];
+      const double edge = static_cast<double>(bin + 1) / static_cast<double>(kUniformityBins);
+      distance = std::max(distance, std::fabs(static_cast<double>(below) / static_cast<double>(total) - edge));
+    }
+    Finding finding;
+    finding.name = kName;
+    finding.promise = kPromise;
+    finding.measured = distance;
+    finding.bound = std::sqrt(l2_ / (2 * static_cast<double>(total))) + sums_.resolution;
+    finding.smallest = finding.bound + kPower / (2 * std::sqrt(static_cast<double>(total)));
+    decide(finding, distance > finding.bound, 0);
+    out_.push_back(std::move(finding));
+  }
+
+  const LawSums& laws_;
+  const ErrorSums& sums_;
+  const std::optional<Promise>& promise_;
+  const CheckOptions& options_;
+  const std::vector<uint64_t>& lags_;
+  const uint64_t trials_;
+  const double r_, l2_;
+  const bool chance_;
+  std::vector<Finding> out_;
+};
+
+TensorFindings ErrorCheck::findings() const {
+  TensorFindings out;
+  out.size = trials_.size();
+  out.trials = trials_.count();
+  out.norm = std::sqrt(laws_.norm2);
+  out.variance = laws_.variance;
+  if (laws_.quartic > 0) out.effective = laws_.variance * laws_.variance / laws_.quartic;
+  if (laws_.norm2 > 0) out.resolution = std::sqrt(laws_.eta2 / laws_.norm2);
+  out.findings = ErrorVerdicts(laws_, sums_, promise_, options_, lags_, trials_.count()).all();
+  return out;
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,69 @@
+// The errors of one chunk of one message beside what their laws say of them, as arrays that the sums run over.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/checks/trials.h"
+
+namespace gradcodec {
+
+// Sums over the laws of a chunk: what one message with these laws adds.
+struct LawSums {
+  uint64_t points = 0, twos = 0, uniforms = 0, outside = 0, unknown = 0;  // elements by law
+  std::optional<uint64_t> first_outside;                                  // index in the tensor
+  double norm2 = 0;                                                       // sum of target^2
+  double outside_norm2 = 0;                                               // of the elements outside
+  double variance = 0;                                                    // V: sum of sigma^2
+  double quartic = 0;                                                     // V4: sum of sigma^4
+  double bias2 = 0;                                                       // sum of (expected - target)^2
+  double eta2 = 0;                                                        // sum of eta^2
+  double largest_step = 0;  // the error is at most half of it (uniform) or all of it (two)
+};
+
+class ErrorView {
+ public:
+  // Before the first load of another chunk or tensor. In a tensor that has an element of law `two` (`dither` is false),
+  // z, its variance and its slack are the error's. In all others z is the recovered dither, (decoded / step) mod 1 in
+  // [-1/2, 1/2], of variance 1/12, which repeats exactly where the random numbers do, whatever the values are.
+  void begin(bool dither);
+
+  // Loads a trial of one chunk; the arrays below are of it. Elements whose law is unknown or does not reach them have
+  // error, step, variance and eta 0.
+  void load(const Trials& trials, uint64_t trial, Range range, bool whole_path);
+
+  size_t size() const { return error.size(); }
+  bool new_laws() const { return new_laws_; }
+  const LawSums& sums() const { return sums_; }
+  bool has_twos() const { return !dither_; }
+  const Sample& sample() const { return sample_; }
+  Law::Kind kind(size_t i) const { return sample_.laws[i].kind; }
+
+  // The first element whose error is not among those that its law allows, eta apart.
+  std::optional<size_t> first_beyond_support() const;
+
+  std::vector<double> error;     // decoded - expected; the law's mean is subtracted
+  std::vector<double> step;      // s: width of the law's support; 0 for a point
+  std::vector<double> variance;  // sigma^2
+  std::vector<double> eta;
+  std::vector<double> inverse_step;  // 0 for a point
+  std::vector<double> z, z_variance, z_slack;
+
+ private:
+  void refresh(Range range);
+  void set_law(size_t i, const Law& law);
+  void count(size_t i, const Law& law, Range range);
+
+  bool any_beyond() const;
+
+  Sample sample_;
+  LawSums sums_;
+  bool dither_ = false, new_laws_ = false;
+  std::vector<double> expected_;
+  std::vector<uint32_t> special_;  // elements without chance
+};
+
+}  // namespace gradcodec

@@ -1,0 +1,47 @@
+// Tails of sums of bounded random variables, valid for every number of them: no limit theorem.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace gradcodec {
+
+// (e^t - 1 - t) / t^2 for t >= 0; 1/2 at 0. A centred variable X <= b of variance v has log E e^(lambda X) <= lambda^2
+// v h(lambda b) (Bennett, JASA 57, 1962).
+double bennett_h(double t);
+
+// (1 + u) ln(1 + u) - u for u >= 0: P(sum >= t) <= exp(-(v / c^2) g(c t / v)) for a sum of total variance v whose terms
+// are at most c above their means.
+double bennett_g(double u);
+
+// ln P(X >= k) for X ~ Bin(n, p), exact to rounding. `log_factorials` holds ln 0! to ln n!.
+double log_binomial_tail(uint64_t k, uint64_t n, double p, std::span<const double> log_factorials);
+
+// Exact (Clopper and Pearson, Biometrika 26, 1934) limits of p given k successes of n.
+class BinomialLimits {
+ public:
+  // `level`: probability a side, in (0, 1/2). Takes time of order n^1.5.
+  BinomialLimits(uint64_t n, double level);
+
+  // The smallest p under which k successes or more have probability `level`, or a relative 2^-20 below it; 0 for k = 0.
+  // The largest p, by symmetry, is 1 - lower(n - k).
+  double lower(uint64_t k) const { return lower_[static_cast<size_t>(k)]; }
+
+ private:
+  std::vector<double> lower_;
+};
+
+// ln of the mean of e^x.
+double log_mean_exp(std::span<const double> x);
+
+// What multiplies an e-process, in logarithm, when sums D (of a predictable weight times a centred variable) and P (of
+// weight^2 times variance) are added to it: lambda |D| - lambda^2 P h(lambda a), with `slack` for a shift of the mean.
+//   uniform: the variables are uniform, strictly sub-Gaussian: h = 1/2;  else each term is at most a above its mean.
+// Its expectation, exponentiated, is at most 1 for every lambda >= 0.
+inline double e_increment(double lambda, double d, double slack, double p, double a, bool uniform) {
+  return lambda * (d - slack) - lambda * lambda * p * (uniform ? 0.5 : bennett_h(lambda * a));
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/dump_tensor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "codec/values.h"
+
+namespace gradcodec {
+
+std::span<const float> DumpTensor::read(Range range, std::span<float> scratch) const {
+  const std::span<float> out = scratch.first(static_cast<size_t>(range.count));
+  if (info_.dtype.code == DType::f8) {
+    read_doubles(range, out);
+  } else {  // the elements go to the end of the room that their values will fill
+    const std::span<std::byte> bytes = std::as_writable_bytes(out).last(out.size() * info_.dtype.item_size());
+    data_->read(range, bytes);
+    widen(info_.dtype, bytes, out);
+  }
+  return out;
+}
+
+void DumpTensor::look_for_loss(ByteView bytes, std::span<const float> values) const {
+  for (size_t i = 0; i < values.size() && !normal_; ++i) {
+    double before;
+    std::memcpy(&before, bytes.data() + i * sizeof(before), sizeof(before));
+    if (std::fabs(values[i]) >= std::numeric_limits<float>::min()) {
+      normal_ = true;
+    } else if (before != 0) {
+      vanishing_ = true;
+    }
+  }
+}
+
+void DumpTensor::read_doubles(Range range, std::span<float> out) const {
+  constexpr uint64_t kPiece = 8192;
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, range.count)) * sizeof(double));
+  for (uint64_t at = 0; at < range.count; at += kPiece) {
+    const size_t count = static_cast<size_t>(std::min(kPiece, range.count - at));
+    const std::span<std::byte> bytes = std::span(piece).first(count * sizeof(double));
+    data_->read({range.first + at, count}, bytes);
+    const std::span<float> values = out.subspan(static_cast<size_t>(at), count);
+    widen(info_.dtype, bytes, values);
+    look_for_loss(bytes, values);
+  }
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/trials.h"
+
+#include <algorithm>
+
+#include "codec/values.h"
+#include "format/forms.h"
+#include "format/ordered.h"
+
+namespace gradcodec {
+namespace {
+
+// Buffers of one load. A thread works on one at a time.
+struct Buffers {
+  Workspace work;
+  Frame frame;
+  Bytes elements;
+};
+
+Buffers& buffers() {
+  thread_local Buffers of_this_thread;
+  return of_this_thread;
+}
+
+// All that the laws of a chunk are made from, beside its values.
+Bytes key_of(const Decoder& decoder, const Code& code) {
+  Bytes key = decoder.stored();
+  put_bytes(key, code.params);
+  write_exceptions(code.exceptions, key);
+  return key;
+}
+
+std::string place_of(uint64_t trial, Range range) {
+  return "trial " + std::to_string(trial) + ", elements from " + std::to_string(range.first);
+}
+
+}  // namespace
+
+std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& scheme) {
+  std::vector<uint64_t> out;
+  if (info.shape.size() >= 2) out.push_back(info.shape.back());
+  const auto bucket = scheme.params.find("bucket");
+  if (bucket != scheme.params.end()) out.push_back(static_cast<uint64_t>(std::get<int64_t>(bucket->second)));
+  return out;
+}
+
+void load_laws(const Decoder& decoder, const Tensor& target, const Code& code, Range range, Sample& sample) {
+  const auto len = static_cast<size_t>(range.count);
+  if (sample.fresh) {
+    sample.target.resize(len);
+    const std::span<const float> values = target.read(range, sample.target);
+    if (values.data() != sample.target.data()) std::copy(values.begin(), values.end(), sample.target.begin());
+  }
+  Bytes key = key_of(decoder, code);
+  sample.same_laws = !sample.fresh && key == sample.key;
+  sample.fresh = false;
+  if (sample.same_laws) return;
+  sample.key = std::move(key);
+  sample.laws.resize(len);
+  decoder.laws(code, range, sample.target, sample.laws);
+}
+
+EncodedTrials::EncodedTrials(const TensorPlan& plan, std::unique_ptr<TensorData> data, uint64_t count,
+                             Nonfinite nonfinite)
+    : plan_(plan),
+      nonfinite_(nonfinite),
+      tensor_(std::make_shared<DumpTensor>(plan.info, std::move(data))),
+      messages_(static_cast<size_t>(count)) {
+  prepare_one(0);
+  promise_ = messages_[0].encoder->scheme()->promise();
+}
+
+MessageId EncodedTrials::id(uint64_t trial) const {
+  MessageId id = plan_.message;
+  id.worker = id.worker.value_or(0) + trial;
+  return id;
+}
+
+std::vector<uint64_t> EncodedTrials::periods() const { return periods_of(plan_.info, plan_.scheme); }
+
+void EncodedTrials::prepare_one(uint64_t trial) const {
+  Prepared& message = messages_[static_cast<size_t>(trial)];
+  if (message.encoder) return;
+  TensorPlan plan = plan_;
+  plan.message = id(trial);
+  message.encoder = make_value_encoder(plan, tensor_, nonfinite_);
+  const Bytes stored = message.encoder->stored();
+  ByteReader reader(stored, "the stored parameters");
+  message.decoder = make_tensor_decoder(plan, reader, DType{});
+  reader.expect_end();
+  if (message.decoder->scheme()->stored() != stored) {
+    message.fault = "those of trial " + std::to_string(trial) + " are not what a decoder would store";
+  }
+}
+
+void EncodedTrials::prepare(unsigned threads) const {
+  std::call_once(prepared_, [&] {
+    struct Item {
+      uint64_t trial = 0;
+    };
+    uint64_t next = 1;
+    run_ordered<Item>(
+        threads, 2 * size_t{threads},
+        [&](Item& item) {
+          item.trial = next;
+          return next++ < count();
+        },
+        [&](Item& item) { prepare_one(item.trial); }, [](Item&) {});
+  });
+}
+
+void EncodedTrials::whole_path(const Prepared& message, uint64_t trial, Range range, Workspace& work,
+                               Sample& sample) const {
+  Frame& frame = buffers().frame;
+  frame.payload.clear();
+  const uint64_t reported = message.encoder->encode(range, true, work, frame);
+  ByteReader exceptions(frame.exceptions, "the list of exceptions");
+  std::vector<Exception> list;
+  if (!frame.exceptions.empty()) {
+    read_exceptions(exceptions, range.count, false, list);
+    exceptions.expect_end();
+  }
+  const uint64_t decoded = message.decoder->decode(ByteReader(frame.payload, "the frame"), frame.form, list, range,
+                                                   work, buffers().elements);
+  if (decoded != reported && sample.decoder_fault.empty()) sample.decoder_fault = "not so in " + place_of(trial, range);
+}
+
+void EncodedTrials::decode(uint64_t trial, Range range, bool whole, Workspace& work, Sample& sample) const {
+  if (trial > 0) prepare(1);
+  const Prepared& message = messages_[static_cast<size_t>(trial)];
+  sample.parameters_fault = message.fault;
+  sample.decoder_fault.clear();
+  if (whole) {
+    whole_path(message, trial, range, work, sample);
+  } else {
+    message.encoder->scheme()->encode(range, work.code, {});
+    work.values.resize(static_cast<size_t>(range.count));
+    message.decoder->scheme()->decode(work.code, range, work.values);
+  }
+}
+
+void EncodedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
+  Workspace& work = buffers().work;
+  decode(trial, range, whole_path, work, sample);
+  const Tensor& target = promise_.target == nullptr ? *tensor_ : *promise_.target;
+  load_laws(*messages_[static_cast<size_t>(trial)].decoder->scheme(), target, work.code, range, sample);
+  sample.decoded.swap(work.values);
+}
+
+void NarrowedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
+  Workspace& work = buffers().work;
+  wide_.decode(trial, range, whole_path, work, sample);
+  const DType& type = wide_.plan().info.dtype;
+  sample.fresh = sample.same_laws = false;
+  sample.target.swap(work.values);
+  sample.laws.resize(sample.target.size());
+  narrowing_laws(sample.target, type, sample.laws);
+  // What lies beyond the type is not narrowed: decompress refuses it.
+  sample.decoded = sample.target;
+  for (size_t i = 0; i < sample.laws.size(); ++i) {
+    if (sample.laws[i].kind == Law::outside) sample.decoded[i] = 0;
+  }
+  Bytes& elements = buffers().elements;
+  elements.resize(sample.decoded.size() * type.item_size());
+  narrow(sample.decoded, type, wide_.random(trial).draws(Purpose::narrowing, kNarrowingStage), range.first, elements);
+  widen(type, elements, sample.decoded);
+}
+
+}  // namespace gradcodec
