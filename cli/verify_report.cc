@@ -160,13 +160,33 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 VerifyReport::VerifyReport(VerifySubject subject, size_t tensors, bool json, bool verbose)
     : subject_(std::move(subject)), many_(tensors > kFewTensors), json_(json), verbose_(verbose) {
   lines_.push_back({"tensor", "values", "variance", "bias along x", "variance ratio", "verdict"});
-  if (json_) std::printf("{\"tensors\": [");
+  if (json_) std::printf("{");
+}
+
+void VerifyReport::add_file(uint64_t bytes, size_t tensors, bool digests, const std::vector<Departure>& departures) {
+  is_file_ = true;
+  for (const Departure& departure : departures) {
+    const std::string place = (departure.tensor.empty() ? "" : escaped(departure.tensor) + ", ") + departure.place;
+    if (++broken_count_ <= kMaxBroken) broken_.push_back("not canonical: " + place);
+    if (!json_) std::printf("not canonical: %s: %s\n", place.c_str(), escaped(departure.text).c_str());
+  }
+  if (json_) {
+    Json list = Json::array();
+    for (const Departure& d : departures) list.push_back({{"tensor", d.tensor}, {"place", d.place}, {"text", d.text}});
+    std::printf("\"integrity\": \"proved\", \"digests\": %s, \"departures\": %s, ", digests ? "\"proved\"" : "null",
+                dump(list).c_str());
+    return;
+  }
+  std::printf("%s: %s bytes, %s tensors: every check is right%s%s\n\n", escaped(subject_.input).c_str(),
+              with_commas(bytes).c_str(), with_commas(tensors).c_str(),
+              digests ? ", every digest too" : "; it holds no digests",
+              departures.empty() ? "; in canonical form" : "");
 }
 
 void VerifyReport::add(const TensorFindings& findings) {
   note_worst(findings);
   if (json_) {
-    std::printf("%s\n%s", first_ ? "" : ",", dump(json_of(findings)).c_str());
+    std::printf("%s\n%s", first_ ? "\"tensors\": [" : ",", dump(json_of(findings)).c_str());
     first_ = false;
   } else if (verbose_ || !many_ || findings.reason() != nullptr) {
     print_findings(findings, verbose_);
@@ -215,19 +235,23 @@ void VerifyReport::note_worst(const TensorFindings& findings) {
 }
 
 std::string VerifyReport::summary() const {
-  std::string text = subject_.scheme + " on " + with_commas(tensors_) + (tensors_ == 1 ? " tensor" : " tensors") +
-                     " (" + with_commas(values_) + " values), R = " + with_commas(subject_.trials) +
-                     ", alpha = " + short_number(subject_.alpha, 3);
-  if (!subject_.seed.empty()) text += ", seed " + subject_.seed;
+  std::string text = subject_.scheme;
+  if (tensors_ > 0) {
+    text += " on " + with_commas(tensors_) + (tensors_ == 1 ? " tensor" : " tensors") + " (" + with_commas(values_) +
+            " values), R = " + with_commas(subject_.trials) + ", alpha = " + short_number(subject_.alpha, 3);
+  }
+  if (subject_.seed) text += ", seed " + std::to_string(*subject_.seed);
   text += ": ";
   if (broken()) {
     text += "BROKEN in " + with_commas(broken_count_) + ": ";
     for (size_t i = 0; i < broken_.size(); ++i) text += (i == 0 ? "" : ", ") + broken_[i];
     return text + (broken_count_ > broken_.size() ? ", ..." : "");
   }
+  if (is_file_ && tensors_ == 0) return text + "intact and canonical; --against DUMP tests its promises";
   if (undecided()) {
     text += "nothing broken, " + with_commas(undecided_) + " undecided (" + undecided_first_ +
             (undecided_ > 1 ? ", ..." : "") + "); ";
+    if (is_file_) return text + "it is one message: verify the dump with --scheme and --trials";
     if (needed_ > 0) text += "--trials " + std::to_string(needed_) + " would decide" + (none_decides_ ? " some" : "");
     if (needed_ == 0) text += "no practical number of trials decides";
   } else {
@@ -245,7 +269,8 @@ void VerifyReport::finish() {
   const std::string line = summary();
   if (json_) {
     const Json verdict = broken() ? "broken" : undecided() ? "undecided" : "kept";
-    const Json seed = subject_.seed.empty() ? Json(nullptr) : Json(std::stoull(subject_.seed));
+    const Json seed = subject_.seed ? Json(*subject_.seed) : Json(nullptr);
+    if (first_) std::printf("\"tensors\": [");
     std::printf(
         "\n], \"input\": %s, \"scheme\": %s, \"trials\": %llu, \"alpha\": %s, \"seed\": %s, \"verdict\": %s, "
         "\"summary\": %s}\n",

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "codec/checks/finding.h"
+#include "format/canonical.h"
 
 namespace gradcodec {
 
@@ -15,7 +17,7 @@ struct VerifySubject {
   std::string input, scheme;
   uint64_t trials = 1;
   double alpha = 0;
-  std::string seed;  // empty: nothing draws
+  std::optional<uint64_t> seed;  // none: nothing draws
 };
 
 class VerifyReport {
@@ -24,10 +26,13 @@ class VerifyReport {
   // one if `verbose`.
   VerifyReport(VerifySubject subject, size_t tensors, bool json, bool verbose);
 
+  // A .gradz file whose checks are all right, and where it is not in canonical form.
+  void add_file(uint64_t bytes, size_t tensors, bool digests, const std::vector<Departure>& departures);
+
   void add(const TensorFindings& findings);
   void finish();  // the summary
 
-  bool broken() const { return !broken_.empty(); }
+  bool broken() const { return broken_count_ > 0; }
   bool undecided() const { return undecided_ > 0; }
 
  private:
@@ -36,7 +41,7 @@ class VerifyReport {
   std::string summary() const;
 
   VerifySubject subject_;
-  bool many_, json_, verbose_, first_ = true;
+  bool many_, json_, verbose_, first_ = true, is_file_ = false;
   std::vector<std::vector<std::string>> lines_;
   std::vector<std::string> broken_;  // "fc1.weight: linear x", the first few
   uint64_t broken_count_ = 0, undecided_ = 0, below_ = 0, tensors_ = 0, values_ = 0, needed_ = 0;

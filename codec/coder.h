@@ -38,6 +38,9 @@ class Coder {
 
   // Bytes that shrink writes for any `count` symbols of `alphabet`, if it is the same for all; else nothing.
   virtual std::optional<uint64_t> fixed_size(uint32_t alphabet, uint64_t count) const = 0;
+
+  // Whether the bytes that shrink writes follow from the symbols alone, and not from an effort or a library's version.
+  virtual bool is_canonical() const = 0;
 };
 
 }  // namespace gradcodec

@@ -194,12 +194,8 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
     const KnownScheme& scheme = schemes[entry.scheme];
     if (!scheme.problem.empty()) throw Error(Exit::unsupported, scheme.problem).in_tensor(entry.info.name);
     const TensorInfo output = output_info(entry.info, options.dtype);
-    const TensorPlan plan{entry.info,
-                          scheme.choice,
-                          scheme.coder,
-                          id_,
-                          static_cast<uint32_t>(place.tensor),
-                          walk.chunk_len(place.tensor)};
+    const TensorPlan plan = plan_of(schema_, schemes, id_, place.tensor, walk.chunk_len(place.tensor));
+    const bool wanted = sink != nullptr && options.wanted(entry.info);
     const uint64_t digest = in_tensor(entry.info, [&] {
       const auto decoder = make_tensor_decoder(plan, in, output.dtype);
       std::vector<Exception> list;
@@ -207,11 +203,13 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
       any_exception |= !list.empty();
       const uint64_t size = has_length(*scheme.coder) ? in.get<uint32_t>() : decoder->payload_size(place.range).value();
       const ByteReader payload(in.get_bytes(size), "the tensor's payload");
-      return decoder->decode(payload, Form::coder, list, place.range, work, elements);
+      const uint64_t decoded = decoder->decode(payload, Form::coder, list, place.range, work);
+      if (wanted) decoder->convert(place.range, work, elements);
+      return decoded;
     });
     digests.push_back(tensor_digest({&digest, 1}));
     progress.done += entry.info.byte_size();
-    if (sink == nullptr || !options.wanted(entry.info)) continue;
+    if (!wanted) continue;
     sink->begin(output);
     sink->write(elements);
     sink->end();

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "format/crew.h"
-#include "format/forms.h"
+#include "format/frame_decoder.h"
 #include "format/ordered.h"
 #include "format/pipeline.h"
 
@@ -14,8 +14,7 @@ namespace {
 struct Incoming {
   FramePlace place;
   FrameBytes frame;
-  size_t params_size = 0;                  // in front of the chunk
-  std::shared_ptr<TensorDecoder> decoder;  // null: not wanted, or parameters only
+  RestoredTensor tensor;  // none: not wanted, or parameters only
   Workspace work;
   Bytes elements;
   uint64_t digest = 0;
@@ -52,19 +51,6 @@ class Decompressor {
   }
 
  private:
-  // What goes wrong in a frame is said with its tensor and its place.
-  template <typename F>
-  auto in_frame(const Incoming& item, F f) {
-    return in_tensor(schema_.tensors[item.place.tensor].info, [&] {
-      try {
-        return f();
-      } catch (const Error& error) {
-        throw Error(error.code(), item.place.text() + ", at byte " + std::to_string(item.frame.offset) +
-                                      " of the file: " + error.text());
-      }
-    });
-  }
-
   bool make(Incoming& item) {
     if (!walk_.next(item.place)) return false;
     const SchemaTensor& entry = schema_.tensors[item.place.tensor];
@@ -77,12 +63,11 @@ class Decompressor {
       }
     });
     if (tallies_ != nullptr) count(item);
-    item.params_size = 0;
-    item.decoder.reset();
-    if (item.place.has_params()) current_.reset();
+    item.tensor = {};
+    if (item.place.has_params()) current_ = {};
     const bool known = schemes_[entry.scheme].problem.empty();
-    if ((wanted || (tallies_ != nullptr && known)) && item.place.has_params()) in_frame(item, [&] { restore(item); });
-    if (wanted && !item.place.params_only) item.decoder = current_;
+    if ((wanted || (tallies_ != nullptr && known)) && item.place.has_params()) restore(item);
+    if (wanted && !item.place.params_only) item.tensor = current_;
     return true;
   }
 
@@ -95,47 +80,29 @@ class Decompressor {
     tally.exceptions += item.frame.exceptions ? 1 : 0;
   }
 
-  void restore(Incoming& item) {
-    const SchemaTensor& entry = schema_.tensors[item.place.tensor];
-    const KnownScheme& scheme = schemes_[entry.scheme];
-    const TensorPlan plan{entry.info,
-                          scheme.choice,
-                          scheme.coder,
-                          id_,
-                          static_cast<uint32_t>(item.place.tensor),
-                          walk_.chunk_len(item.place.tensor)};
-    ByteReader stored(item.frame.payload, "the frame");
-    // Where nobody takes the elements, the values are enough.
-    const bool values_only = sink_ == nullptr && !scheme.choice.scheme->carries_bytes();
-    const DType output = values_only ? DType{} : output_info(entry.info, options_.dtype).dtype;
-    current_ = make_tensor_decoder(plan, stored, output);
-    if (tallies_ != nullptr) (*tallies_)[item.place.tensor].params = current_->describe();
-    if (item.place.params_only) {
-      stored.expect_end();
-      if (item.frame.form != Form::coder || item.frame.exceptions) stored.fail("has a form though it holds parameters");
-    }
-    item.params_size = stored.position();
+  void restore(const Incoming& item) {
+    const size_t tensor = item.place.tensor;
+    const TensorPlan plan = plan_of(schema_, schemes_, id_, tensor, walk_.chunk_len(tensor));
+    current_ = restore_tensor(plan, item.place, item.frame, output_info(plan.info, options_.dtype).dtype);
+    if (tallies_ != nullptr) (*tallies_)[tensor].params = current_.decoder->describe();
   }
 
   void decode(Incoming& item) {
-    if (!item.decoder) return;
-    in_frame(item, [&] {
-      ByteReader payload(item.frame.payload.subspan(item.params_size), "the frame");
-      std::vector<Exception> list;
-      if (item.frame.exceptions) read_exceptions(payload, item.place.range.count, false, list);
-      item.digest = item.decoder->decode(payload, item.frame.form, list, item.place.range, item.work, item.elements);
-    });
+    if (!item.tensor.decoder) return;
+    const TensorInfo& info = schema_.tensors[item.place.tensor].info;
+    item.digest = decode_frame(info, item.tensor, item.place, item.frame, item.work);
+    if (sink_ != nullptr) convert_frame(info, item.tensor, item.place, item.frame, item.work, item.elements);
   }
 
   void write(Incoming& item) {
     if (item.place.params_only) return;
     const TensorInfo& info = schema_.tensors[item.place.tensor].info;
     progress_.done += item.place.range.count * info.dtype.item_size();
-    if (!item.decoder) {
+    if (!item.tensor.decoder) {
       if (item.place.ends_tensor()) digests_.push_back(0);
       return;
     }
-    item.decoder.reset();
+    item.tensor = {};
     chunk_digests_.push_back(item.digest);
     if (sink_ != nullptr) {
       in_tensor(info, [&] {
@@ -159,7 +126,7 @@ class Decompressor {
   std::vector<TensorTally>* tallies_;
   const std::vector<KnownScheme> schemes_;
   FrameWalk walk_;
-  std::shared_ptr<TensorDecoder> current_;
+  RestoredTensor current_;
   std::vector<uint64_t> chunk_digests_;
   std::vector<uint32_t> digests_;
 };

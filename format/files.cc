@@ -161,8 +161,21 @@ InputStream::InputStream(const std::string& path) : fd_(open_for_reading(path)),
   end_ = regular ? static_cast<uint64_t>(std::max<off_t>(0, status.st_size - at)) : kUnknownSize;
 }
 
+InputStream::InputStream(std::shared_ptr<const RandomFile> file, uint64_t offset)
+    : file_(std::move(file)),
+      name_(file_->name()),
+      position_(std::min(offset, file_->size())),
+      end_(file_->size()),
+      origin_(file_->origin()) {}
+
 size_t InputStream::read(std::span<std::byte> out) {
   size_t done = 0;
+  if (file_) {
+    done = static_cast<size_t>(std::min<uint64_t>(out.size(), left()));
+    file_->read_at(position_, out.first(done));
+    position_ += done;
+    return done;
+  }
   while (done < out.size()) {
     const size_t n = read_some(fd_.get(), out.subspan(done), name_);
     if (n == 0) break;
@@ -175,7 +188,7 @@ size_t InputStream::read(std::span<std::byte> out) {
 bool InputStream::skip(uint64_t n) {
   if (seekable()) {
     if (n > left()) return false;
-    if (lseek(fd_.get(), static_cast<off_t>(n), SEEK_CUR) < 0) {
+    if (!file_ && lseek(fd_.get(), static_cast<off_t>(n), SEEK_CUR) < 0) {
       throw Error(Exit::io, "cannot be read: " + reason()).in_file(name_);
     }
     position_ += n;

@@ -78,6 +78,10 @@ class InputStream {
   // "-" is stdin. Throws Error(io), or Error(usage) for a directory.
   explicit InputStream(const std::string& path);
 
+  // A file that is open for reading anywhere, from `offset` to the end that it had when it was opened. Several streams
+  // may read one file at once; Error(bad_input) if it has been cut meanwhile.
+  explicit InputStream(std::shared_ptr<const RandomFile> file, uint64_t offset = 0);
+
   // Reads until `out` is full or the input ends; returns the bytes read. Throws Error(io).
   size_t read(std::span<std::byte> out);
 
@@ -92,6 +96,7 @@ class InputStream {
   uint64_t left() const { return end_ - position_; }
 
  private:
+  std::shared_ptr<const RandomFile> file_;  // null: fd_ is read
   Fd fd_;
   std::string name_;
   uint64_t position_ = 0, end_;

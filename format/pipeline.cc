@@ -87,6 +87,13 @@ std::vector<KnownScheme> parse_schemes(const Schema& schema) {
   return out;
 }
 
+TensorPlan plan_of(const Schema& schema, const std::vector<KnownScheme>& schemes, const MessageId& id, size_t tensor,
+                   uint64_t chunk_len) {
+  const SchemaTensor& entry = schema.tensors[tensor];
+  const KnownScheme& scheme = schemes[entry.scheme];
+  return {entry.info, scheme.choice, scheme.coder, id, static_cast<uint32_t>(tensor), chunk_len};
+}
+
 TensorInfo output_info(const TensorInfo& info, const std::optional<DType>& dtype) {
   TensorInfo out = info;
   if (dtype && info.dtype.is_float()) out.dtype = *dtype;

@@ -55,6 +55,10 @@ struct KnownScheme {
 };
 std::vector<KnownScheme> parse_schemes(const Schema& schema);
 
+// A tensor's plan on the way back. `schemes`: of parse_schemes.
+TensorPlan plan_of(const Schema& schema, const std::vector<KnownScheme>& schemes, const MessageId& id, size_t tensor,
+                   uint64_t chunk_len);
+
 struct DecompressOptions {
   std::function<bool(const TensorInfo&)> wanted;  // which tensors to decode
   bool skip_unwanted = false;                     // pass over the frames of the others, if possible, without a check

@@ -95,12 +95,13 @@ ContainerReader::Block ContainerReader::read_block(const std::string& what) {
   return block;
 }
 
-// Returns the check.
+// Returns the check. A block that passes is listed.
 uint64_t ContainerReader::check(const Block& block, uint64_t seed, const std::string& what) {
   const uint64_t stored = last_check(block.bytes);
   if (checksum(ByteView(block.bytes).first(block.bytes.size() - 8), seed) != stored) {
     damaged(block.offset, what + " does not match its check");
   }
+  blocks_.push_back({block.tag, block.offset, block.bytes.size()});
   return stored;
 }
 
@@ -110,6 +111,7 @@ bool ContainerReader::begin() {
   tree_.clear();
   metadata_.clear();
   lengths_.clear();
+  blocks_.clear();
   accounts_ = {};
   const uint64_t offset = input_.position();
   Bytes prologue(kPrologueSize);

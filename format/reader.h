@@ -75,6 +75,16 @@ class ContainerReader final : public FrameReader {
 
   const Accounts& accounts() const { return accounts_; }
 
+  // The blocks of this message, as far as it has been read.
+  struct BlockPlace {
+    uint8_t tag = 0;
+    uint64_t offset = 0, size = 0;  // in the input; tag to check
+  };
+  const std::vector<BlockPlace>& blocks() const { return blocks_; }
+
+  // What seeds the next frame's check: more by one with each frame.
+  uint64_t frame_seed() const { return base_ + k_; }
+
  private:
   struct Block {
     uint64_t offset = 0;  // in the input
@@ -84,7 +94,7 @@ class ContainerReader final : public FrameReader {
     ByteView body() const { return ByteView(bytes).subspan(head_size, bytes.size() - head_size - 8); }
   };
   Block read_block(const std::string& what);
-  static uint64_t check(const Block& block, uint64_t seed, const std::string& what);
+  uint64_t check(const Block& block, uint64_t seed, const std::string& what);
   void take_header_block(const Block& block);
   std::string frame_text(std::string_view place) const;
   void count_frame(uint64_t size);
@@ -98,6 +108,7 @@ class ContainerReader final : public FrameReader {
   Message message_;
   Bytes tree_, metadata_;
   std::vector<uint32_t> lengths_;
+  std::vector<BlockPlace> blocks_;
   Accounts accounts_;
 };
 

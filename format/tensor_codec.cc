@@ -67,8 +67,6 @@ class ValueDecoder final : public TensorDecoder {
     narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
   }
 
-  const Decoder* scheme() const override { return decoder_.get(); }
-
   std::string describe() const override { return decoder_->describe(); }
 
   std::optional<uint64_t> payload_size(Range range) const override {
@@ -79,8 +77,10 @@ class ValueDecoder final : public TensorDecoder {
     return shape.params_size + *size;
   }
 
-  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
-                  Bytes& out) const override {
+  const Decoder* scheme() const override { return decoder_.get(); }
+
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
+                  Workspace& work) const override {
     work.code.exceptions.assign(exceptions.begin(), exceptions.end());
     const ChunkShape shape = decoder_->chunk_shape(range);
     const ByteView params = payload.get_bytes(shape.params_size);
@@ -88,9 +88,12 @@ class ValueDecoder final : public TensorDecoder {
     read_streams(payload, form, shape.streams, coder_, work.code.streams);
     work.values.resize(static_cast<size_t>(range.count));
     decoder_->decode(work.code, range, work.values);
+    return checksum(std::as_bytes(std::span(work.values)), 0);
+  }
+
+  void convert(Range range, Workspace& work, Bytes& out) const override {
     out.resize(work.values.size() * output_.item_size());
     narrow(work.values, output_, narrowing_, range.first, out);
-    return checksum(std::as_bytes(std::span(work.values)), 0);
   }
 
  private:
@@ -136,17 +139,24 @@ class ByteDecoder final : public TensorDecoder {
 
   std::optional<uint64_t> payload_size(Range range) const override { return coder_.fixed_size(0, bytes_of(range)); }
 
-  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range, Workspace& work,
-                  Bytes& out) const override {
+  const Decoder* scheme() const override { return nullptr; }
+
+  uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
+                  Workspace& work) const override {
     if (!exceptions.empty()) payload.fail("lists exceptions, which raw has none of");
+    work.code.params.clear();
+    work.code.exceptions.clear();
     const StreamShape shape{0, bytes_of(range)};
     read_streams(payload, form, {&shape, 1}, coder_, work.code.streams);
     work.bytes.resize(static_cast<size_t>(shape.count));
     join_planes(work.code.streams[0].bytes, dtype_.word_size(), work.bytes);
-    const uint64_t digest = checksum(work.bytes, 0);
+    return checksum(work.bytes, 0);
+  }
+
+  void convert(Range range, Workspace& work, Bytes& out) const override {
     if (output_ == dtype_) {
       out = work.bytes;
-      return digest;
+      return;
     }
     work.values.resize(static_cast<size_t>(range.count));
     const bool to_16_bits = output_.item_size() == 2;
@@ -157,7 +167,6 @@ class ByteDecoder final : public TensorDecoder {
     }
     out.resize(work.values.size() * output_.item_size());
     round_to(work.values, output_, range.first, out);
-    return digest;
   }
 
  private:

@@ -34,7 +34,7 @@ struct TensorPlan {
 class TensorEncoder {
  public:
   virtual ~TensorEncoder() = default;
-  virtual const Encoder* scheme() const { return nullptr; }  // null: the bytes go as they are
+  virtual const Encoder* scheme() const { return nullptr; }  // null for `raw`, which has none
   virtual Bytes stored() const = 0;                          // the tensor's parameters
 
   // Appends the chunk's parameters and streams to frame.payload, sets its form (Form::coder always if `forms` is false)
@@ -54,17 +54,23 @@ class TensorDecoder {
  public:
   virtual ~TensorDecoder() = default;
 
-  virtual const Decoder* scheme() const { return nullptr; }  // null: the bytes go as they are
-
   virtual std::string describe() const = 0;  // the tensor's parameters, for people; may be empty
 
   // Bytes of a chunk's parameters and streams, if its coder's output is of fixed size.
   virtual std::optional<uint64_t> payload_size(Range range) const = 0;
 
-  // The chunk's elements in the output's type, into `out`; `payload` is all that follows the tensor's parameters.
-  // Returns the chunk's digest, which the encoder had too. Thread-safe. Throws Error(bad_input).
+  // The scheme's decoder; null for `raw`, which has none.
+  virtual const Decoder* scheme() const = 0;
+
+  // The chunk's code into work.code and what it stands for into work.values (float32), or into work.bytes where the
+  // scheme carries bytes; `payload` is all that follows the tensor's parameters. Returns the chunk's digest, which the
+  // encoder had too. Thread-safe. Throws Error(bad_input).
   virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
-                          Workspace& work, Bytes& out) const = 0;
+                          Workspace& work) const = 0;
+
+  // What decode left in `work` as elements of the output's type, into `out`. Thread-safe. Throws Error(limit) on a
+  // value that the type cannot hold.
+  virtual void convert(Range range, Workspace& work, Bytes& out) const = 0;
 };
 
 // Takes the tensor's parameters from the front of `stored`. `output` is what the elements become: plan.info.dtype, or

@@ -14,6 +14,7 @@ namespace {
 struct Buffers {
   Workspace work;
   Frame frame;
+  Piece piece;
   Bytes elements;
 };
 
@@ -34,8 +35,7 @@ std::string place_of(uint64_t trial, Range range) {
   return "trial " + std::to_string(trial) + ", elements from " + std::to_string(range.first);
 }
 
-}  // namespace
-
+// Distances at which the draws of a tensor may repeat by mistake: its row, the scheme's bucket.
 std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& scheme) {
   std::vector<uint64_t> out;
   if (info.shape.size() >= 2) out.push_back(info.shape.back());
@@ -44,6 +44,7 @@ std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& sch
   return out;
 }
 
+// Target, laws and key of a sample, from a chunk's code.
 void load_laws(const Decoder& decoder, const Tensor& target, const Code& code, Range range, Sample& sample) {
   const auto len = static_cast<size_t>(range.count);
   if (sample.fresh) {
@@ -59,6 +60,8 @@ void load_laws(const Decoder& decoder, const Tensor& target, const Code& code, R
   sample.laws.resize(len);
   decoder.laws(code, range, sample.target, sample.laws);
 }
+
+}  // namespace
 
 EncodedTrials::EncodedTrials(const TensorPlan& plan, std::unique_ptr<TensorData> data, uint64_t count,
                              Nonfinite nonfinite)
@@ -109,8 +112,8 @@ void EncodedTrials::prepare(unsigned threads) const {
   });
 }
 
-void EncodedTrials::whole_path(const Prepared& message, uint64_t trial, Range range, Workspace& work,
-                               Sample& sample) const {
+void EncodedTrials::through_coder(const Prepared& message, uint64_t trial, Range range, Workspace& work,
+                                  Sample& sample) const {
   Frame& frame = buffers().frame;
   frame.payload.clear();
   const uint64_t reported = message.encoder->encode(range, true, work, frame);
@@ -120,18 +123,18 @@ void EncodedTrials::whole_path(const Prepared& message, uint64_t trial, Range ra
     read_exceptions(exceptions, range.count, false, list);
     exceptions.expect_end();
   }
-  const uint64_t decoded = message.decoder->decode(ByteReader(frame.payload, "the frame"), frame.form, list, range,
-                                                   work, buffers().elements);
+  const uint64_t decoded =
+      message.decoder->decode(ByteReader(frame.payload, "the frame"), frame.form, list, range, work);
   if (decoded != reported && sample.decoder_fault.empty()) sample.decoder_fault = "not so in " + place_of(trial, range);
 }
 
-void EncodedTrials::decode(uint64_t trial, Range range, bool whole, Workspace& work, Sample& sample) const {
+void EncodedTrials::decode(uint64_t trial, Range range, bool whole_path, Workspace& work, Sample& sample) const {
   if (trial > 0) prepare(1);
   const Prepared& message = messages_[static_cast<size_t>(trial)];
   sample.parameters_fault = message.fault;
   sample.decoder_fault.clear();
-  if (whole) {
-    whole_path(message, trial, range, work, sample);
+  if (whole_path) {
+    through_coder(message, trial, range, work, sample);
   } else {
     message.encoder->scheme()->encode(range, work.code, {});
     work.values.resize(static_cast<size_t>(range.count));
@@ -139,31 +142,74 @@ void EncodedTrials::decode(uint64_t trial, Range range, bool whole, Workspace& w
   }
 }
 
+kernels::Draws EncodedTrials::narrowing(uint64_t trial) const {
+  return Random(id(trial), plan_.ordinal).draws(Purpose::narrowing, kNarrowingStage);
+}
+
 void EncodedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
   Workspace& work = buffers().work;
   decode(trial, range, whole_path, work, sample);
-  const Tensor& target = promise_.target == nullptr ? *tensor_ : *promise_.target;
+  const Tensor& target = promise_->target == nullptr ? *tensor_ : *promise_->target;
   load_laws(*messages_[static_cast<size_t>(trial)].decoder->scheme(), target, work.code, range, sample);
+  sample.decoded.swap(work.values);
+}
+
+StoredTrials::StoredTrials(const StoredMessage& message, size_t tensor, std::unique_ptr<DumpTensor> values,
+                           const MessageId& id, const SchemeChoice* choice)
+    : message_(message),
+      number_(tensor),
+      values_(std::move(values)),
+      chunk_len_(message.schema().chunk_len(message.schema().tensors[tensor])),
+      random_(id, static_cast<uint32_t>(tensor)) {
+  if (choice == nullptr) return;
+  encoder_ = choice->scheme->prepare(*values_, choice->params, {random_, kFirstStage, chunk_len_, Nonfinite::keep});
+  promise_ = encoder_->promise();
+  if (encoder_->decoder().stored() != message.stored_params(tensor)) {
+    parameters_fault_ = "the file has " + message.decoder(tensor)->describe() + ", this scheme stores " +
+                        encoder_->decoder().describe() + " for the dump";
+  }
+}
+
+std::vector<uint64_t> StoredTrials::periods() const {
+  const Schema& schema = message_.schema();
+  const SchemaTensor& tensor = schema.tensors[number_];
+  return periods_of(tensor.info, parse_stored_scheme(schema.schemes[tensor.scheme].text));
+}
+
+kernels::Draws StoredTrials::narrowing(uint64_t) const { return random_.draws(Purpose::narrowing, kNarrowingStage); }
+
+void StoredTrials::decode(uint64_t, Range range, bool, Workspace& work, Sample& sample) const {
+  Piece& piece = buffers().piece;
+  message_.load(number_, range.first / chunk_len_, piece);
+  std::swap(work.code, piece.work.code);
+  std::swap(work.values, piece.work.values);
+  sample.parameters_fault = parameters_fault_;
+}
+
+void StoredTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
+  Workspace& work = buffers().work;
+  decode(trial, range, whole_path, work, sample);
+  const Tensor& target = promise_ && promise_->target != nullptr ? *promise_->target : *values_;
+  load_laws(*message_.decoder(number_), target, work.code, range, sample);
   sample.decoded.swap(work.values);
 }
 
 void NarrowedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
   Workspace& work = buffers().work;
   wide_.decode(trial, range, whole_path, work, sample);
-  const DType& type = wide_.plan().info.dtype;
   sample.fresh = sample.same_laws = false;
   sample.target.swap(work.values);
   sample.laws.resize(sample.target.size());
-  narrowing_laws(sample.target, type, sample.laws);
+  narrowing_laws(sample.target, type_, sample.laws);
   // What lies beyond the type is not narrowed: decompress refuses it.
   sample.decoded = sample.target;
   for (size_t i = 0; i < sample.laws.size(); ++i) {
     if (sample.laws[i].kind == Law::outside) sample.decoded[i] = 0;
   }
   Bytes& elements = buffers().elements;
-  elements.resize(sample.decoded.size() * type.item_size());
-  narrow(sample.decoded, type, wide_.random(trial).draws(Purpose::narrowing, kNarrowingStage), range.first, elements);
-  widen(type, elements, sample.decoded);
+  elements.resize(sample.decoded.size() * type_.item_size());
+  narrow(sample.decoded, type_, wide_.narrowing(trial), range.first, elements);
+  widen(type_, elements, sample.decoded);
 }
 
 }  // namespace gradcodec

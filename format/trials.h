@@ -1,19 +1,35 @@
-// The messages that `verify` puts to the test: encoded from a dump, R times, by R workers.
+// The messages that `verify` puts to the test, one tensor at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "codec/checks/trials.h"
+#include "format/stored_message.h"
 #include "format/tensor_codec.h"
 
 namespace gradcodec {
 
-// R messages of one tensor under one scheme, each with the draws of its own worker, encoded anew whenever a chunk of
-// one is asked for. The tensor's values are the target, or what the scheme promises instead.
-class EncodedTrials : public Trials {
+// Messages of one tensor under a lossy scheme, decoded to float32.
+class ValueTrials : public Trials {
+ public:
+  // What is promised beside the laws; nothing if that is not known.
+  virtual const std::optional<Promise>& promise() const = 0;
+  virtual const Tensor& tensor() const = 0;
+
+  // The float32 values of a chunk of a message into work.values, and its code. Faults go to `sample`.
+  virtual void decode(uint64_t trial, Range range, bool whole_path, Workspace& work, Sample& sample) const = 0;
+  virtual kernels::Draws narrowing(uint64_t trial) const = 0;  // the draws of narrowing to 16 bits
+
+  // Makes every message ready, by that many threads; else the first load does it.
+  virtual void prepare(unsigned threads) const = 0;
+};
+
+// R messages, each with the draws of its own worker, encoded anew whenever a chunk of one is asked for.
+class EncodedTrials final : public ValueTrials {
  public:
   // Message r is that of worker `plan.message.worker` (0 if none) + r; `plan.scheme` takes floats. Prepares the first
   // message, which reads the tensor; throws what that throws.
@@ -25,16 +41,11 @@ class EncodedTrials : public Trials {
   std::vector<uint64_t> periods() const override;
   void load(uint64_t trial, Range range, bool whole_path, Sample& sample) const override;
 
-  // Prepares every message, by that many threads. Left out, the first load does it.
-  void prepare(unsigned threads) const;
-
-  const Promise& promise() const { return promise_; }
-  const Tensor& tensor() const { return *tensor_; }
-  const TensorPlan& plan() const { return plan_; }
-
-  // The float32 values of a chunk of a message, by the path that load takes; `work.code` is its code.
-  void decode(uint64_t trial, Range range, bool whole_path, Workspace& work, Sample& sample) const;
-  Random random(uint64_t trial) const { return {id(trial), plan_.ordinal}; }
+  const std::optional<Promise>& promise() const override { return promise_; }
+  const Tensor& tensor() const override { return *tensor_; }
+  void decode(uint64_t trial, Range range, bool whole_path, Workspace& work, Sample& sample) const override;
+  kernels::Draws narrowing(uint64_t trial) const override;
+  void prepare(unsigned threads) const override;
 
  private:
   struct Prepared {
@@ -44,20 +55,51 @@ class EncodedTrials : public Trials {
   };
   MessageId id(uint64_t trial) const;
   void prepare_one(uint64_t trial) const;
-  void whole_path(const Prepared& message, uint64_t trial, Range range, Workspace& work, Sample& sample) const;
+  void through_coder(const Prepared& message, uint64_t trial, Range range, Workspace& work, Sample& sample) const;
 
   TensorPlan plan_;
   Nonfinite nonfinite_;
   std::shared_ptr<const DumpTensor> tensor_;
   mutable std::vector<Prepared> messages_;
   mutable std::once_flag prepared_;
-  Promise promise_;
+  std::optional<Promise> promise_;
+};
+
+// The one message that a file is, beside the dump that it was made from.
+class StoredTrials final : public ValueTrials {
+ public:
+  // Tensor `tensor` of the message, of a lossy scheme, and its values. `choice`: what compress was given, if that is
+  // known; then the file's parameters must be those that it stores, and its promise is put to the test.
+  StoredTrials(const StoredMessage& message, size_t tensor, std::unique_ptr<DumpTensor> values, const MessageId& id,
+               const SchemeChoice* choice);
+
+  uint64_t size() const override { return values_->size(); }
+  uint64_t chunk_len() const override { return chunk_len_; }
+  uint64_t count() const override { return 1; }
+  std::vector<uint64_t> periods() const override;
+  void load(uint64_t trial, Range range, bool whole_path, Sample& sample) const override;
+
+  const std::optional<Promise>& promise() const override { return promise_; }
+  const Tensor& tensor() const override { return *values_; }
+  void decode(uint64_t trial, Range range, bool whole_path, Workspace& work, Sample& sample) const override;
+  kernels::Draws narrowing(uint64_t trial) const override;
+  void prepare(unsigned) const override {}
+
+ private:
+  const StoredMessage& message_;
+  size_t number_;
+  std::unique_ptr<DumpTensor> values_;
+  uint64_t chunk_len_;
+  Random random_;
+  std::unique_ptr<Encoder> encoder_;  // of the choice
+  std::optional<Promise> promise_;
+  std::string parameters_fault_;
 };
 
 // The narrowing of the same messages to the tensor's own 16-bit type. The target is the float32 reconstruction.
 class NarrowedTrials final : public Trials {
  public:
-  explicit NarrowedTrials(const EncodedTrials& wide) : wide_(wide) {}
+  NarrowedTrials(const ValueTrials& wide, DType type) : wide_(wide), type_(std::move(type)) {}
   uint64_t size() const override { return wide_.size(); }
   uint64_t chunk_len() const override { return wide_.chunk_len(); }
   uint64_t count() const override { return wide_.count(); }
@@ -65,13 +107,8 @@ class NarrowedTrials final : public Trials {
   void load(uint64_t trial, Range range, bool whole_path, Sample& sample) const override;
 
  private:
-  const EncodedTrials& wide_;
+  const ValueTrials& wide_;
+  DType type_;
 };
-
-// Distances at which the draws of a tensor may repeat by mistake: its row, the scheme's bucket.
-std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& scheme);
-
-// Fills target, laws and key of a sample from a chunk's code; tells whether they are new.
-void load_laws(const Decoder& decoder, const Tensor& target, const Code& code, Range range, Sample& sample);
 
 }  // namespace gradcodec

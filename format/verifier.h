@@ -6,6 +6,7 @@
 
 #include "codec/checks/finding.h"
 #include "format/pipeline.h"
+#include "format/stored_message.h"
 
 namespace gradcodec {
 
@@ -24,5 +25,11 @@ using TakeFindings = std::function<void(TensorFindings&&)>;
 // raw are compared byte for byte. The same for any number of threads. Throws Error of reading and preparing;
 // Error(limit) if a chunk does not fit into the memory.
 void verify_scheme(Source& source, const VerifyOptions& options, Progress& progress, const TakeFindings& take);
+
+// What one message shows, beside the dump that it was made from; of `options` alpha, margin, messages, threads and
+// memory count. `choice`: the scheme as compress was given it, or null. Tensors that the dump does not have are not
+// covered. Throws what StoredBench and StoredMessage::load throw.
+void verify_message(const StoredMessage& message, Source& dump, const SchemeChoice* choice,
+                    const VerifyOptions& options, Progress& progress, const TakeFindings& take);
 
 }  // namespace gradcodec

@@ -1,4 +1,4 @@
-// What float32 arithmetic may add to an error whose law is known; spec/numbers.md.
+// What float32 arithmetic may add to an error whose law is known; spec/verify.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

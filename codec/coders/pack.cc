@@ -254,8 +254,9 @@ class PackCoder : public Coder {
       out.symbols.clear();
       return put_bytes(out.bytes, in);
     }
+    if (out.alphabet == 1) return out.symbols.assign(static_cast<size_t>(count), 0);
     out.symbols.resize(static_cast<size_t>(count));
-    if (out.alphabet >= 2) expand_symbols(in, count, out.alphabet, plan(out.alphabet, count), out.symbols.data());
+    expand_symbols(in, count, out.alphabet, plan(out.alphabet, count), out.symbols.data());
   }
 
   std::optional<uint64_t> fixed_size(uint32_t alphabet, uint64_t count) const override {
@@ -263,6 +264,8 @@ class PackCoder : public Coder {
     if (alphabet == 0) return count;
     return alphabet == 1 ? 0 : plan(alphabet, count).size();
   }
+
+  bool is_canonical() const override { return true; }
 
  private:
   Plan plan(uint32_t alphabet, uint64_t count) const { return make_plan(group_(alphabet), alphabet, count); }

@@ -102,6 +102,8 @@ class ZstdCoder : public Coder {
 
   std::optional<uint64_t> fixed_size(uint32_t, uint64_t) const override { return std::nullopt; }
 
+  bool is_canonical() const override { return false; }
+
  private:
   void compress(ByteView bytes, Bytes& out) const {
     ZSTD_CCtx* context = compress_context();

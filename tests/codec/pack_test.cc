@@ -167,3 +167,15 @@ TEST_CASE("shrink appends") {
   pack_coder().shrink({256, {7}, {}}, out);
   CHECK(out == bytes_of({9, 7}));
 }
+
+TEST_CASE("what a stream held before does not show") {
+  for (const Coder* coder : {&pack_coder(), &aligned_pack()}) {
+    Stream used;
+    used.alphabet = 1;
+    used.symbols.assign(100, 7);
+    used.bytes.assign(3, std::byte{1});
+    coder->expand({}, 50, used);
+    CHECK(used.symbols == std::vector<uint16_t>(50, 0));
+    CHECK(used.bytes.empty());
+  }
+}

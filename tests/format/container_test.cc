@@ -1,13 +1,9 @@
 // The container by itself: what is written comes back, and damage is found before anything is used.
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 
 #include "format/checksum.h"
+#include "format/made_messages.h"
 #include "format/reader.h"
 #include "format/writer.h"
 
@@ -16,32 +12,6 @@ using namespace gradcodec;
 namespace {
 
 constexpr uint64_t kMemory = uint64_t{1} << 30;
-
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    char path[] = "/tmp/gradcodec-test-XXXXXX";
-    const int fd = mkstemp(path);
-    REQUIRE(fd >= 0);
-    close(fd);
-    path_ = path;
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-  Bytes bytes() const {
-    std::ifstream in(path_, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), {});
-    const ByteView view = as_bytes(text);
-    return {view.begin(), view.end()};
-  }
-  void write(const Bytes& bytes) const {
-    std::ofstream(path_, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  }
-
- private:
-  std::string path_;
-};
 
 Schema small_schema() {
   Schema schema;

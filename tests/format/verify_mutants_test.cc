@@ -211,6 +211,41 @@ TEST_CASE("one element of 65,536 that gets no dither is caught by its coordinate
   }
 }
 
+TEST_CASE("draws that start again in each bucket are caught at the bucket's distance") {
+  const std::vector<MemoryTensor> tensors = {{"w", gradient("fc1.weight", 20000)}};
+  for (const Dither dither : {Dither::half, Dither::subtractive}) {
+    const Quantizer scheme("bucket restarts", dither, bucket_restarts());
+    VerifyOptions options = verify_options(scheme, quantizer_params(5, 100), 1);
+    const TensorFindings findings = verify(tensors, options).at(0);
+    INFO(joined(broken(findings)));
+    CHECK(finding(findings, "lag 100").verdict == Verdict::broken);
+  }
+}
+
+TEST_CASE("an encoder that reports other values than are decoded is caught") {
+  for (const Dither dither : {Dither::half, Dither::subtractive}) {
+    const TensorFindings findings =
+        verify({{"w", gradient("fc3.weight")}}, options_for(Quantizer("misreports", dither, misreports()), 1)).at(0);
+    CHECK(broken(findings) == std::vector<std::string>{"decoder"});
+  }
+}
+
+TEST_CASE("a bound that the variance passes is caught without chance") {
+  const std::vector<MemoryTensor> tensors = {{"b", gradient("fc3.bias")}};
+  for (const Dither dither : {Dither::half, Dither::subtractive}) {
+    const Quantizer whole("whole", dither);
+    const TensorFindings honest = verify(tensors, options_for(whole, 1)).at(0);
+    CHECK(honest.reason() == nullptr);
+    const double omega = honest.variance / (honest.norm * honest.norm);
+    REQUIRE(omega < 1);
+    const auto claiming = [&](double claim) {
+      return broken(verify(tensors, options_for(Quantizer("claims", dither, overclaims(claim)), 1)).at(0));
+    };
+    CHECK(claiming(omega * 1.001).empty());
+    CHECK(claiming(omega * 0.999) == std::vector<std::string>{"variance bound", "contraction"});
+  }
+}
+
 TEST_CASE("a reciprocal is within what float32 may add: verify says so, the lattice tells") {
   for (const Dither dither : {Dither::half, Dither::subtractive}) {
     const Quantizer scheme("reciprocal", dither, reciprocal());

@@ -99,6 +99,14 @@ Mutation last_not_dithered() {
   return {.draw = [](uint32_t word, uint64_t index) { return index % 65536 == 65535 ? 0.5F : kernels::draw_v(word); }};
 }
 
+Mutation bucket_restarts() {
+  return {.coordinate = [](uint64_t index) { return index % 100; }};
+}
+
+Mutation misreports() { return {.misreports = true}; }
+
+Mutation overclaims(double omega) { return {.omega = omega}; }
+
 Mutation bfloat16_step() {
   const auto rounded = [](float step) {
     const uint32_t bits = std::bit_cast<uint32_t>(step);

@@ -29,6 +29,9 @@ Mutation reciprocal();                    // multiplies by 1 / step: moves latti
 Mutation narrow_dither();                 // v from 1/4 to 3/4
 Mutation coarse_dither();                 // v of 8 bits
 Mutation last_not_dithered();             // element 65535 of each 65536 is rounded to nearest
+Mutation bucket_restarts();               // elements i and i + 100 draw the same number
+Mutation misreports();                    // what the encoder says it decodes to is not what it does
+Mutation overclaims(double omega);        // promises that omega, whatever holds
 Mutation bfloat16_step();                 // rounds to the step as it was before it was stored as bfloat16
 
 // The one rounding of the project, but with the quotient computed as x * (1 / step).

@@ -54,12 +54,17 @@ struct Plan {
     kernels::Draws stream = inputs.random.draws(Purpose::rounding, inputs.stage, attempt);
     if (mutation.draws) stream = mutation.draws(stream);
     std::vector<uint32_t> words(static_cast<size_t>(range.count));
-    if (mutation.coordinate == nullptr) {
-      kernels::philox_words(stream, range.first, words.size(), words.data());
-    } else {
-      for (size_t i = 0; i < words.size(); ++i) {
-        kernels::scalar::philox_words(stream, mutation.coordinate(range.first + i), 1, &words[i]);
-      }
+    const auto coordinate = [&](size_t i) {
+      return mutation.coordinate == nullptr ? range.first + i : mutation.coordinate(range.first + i);
+    };
+    // By runs of consecutive coordinates; one that repeats the last needs no new word.
+    for (size_t at = 0; at < words.size();) {
+      const uint64_t first = coordinate(at);
+      size_t end = at + 1;
+      while (end < words.size() && coordinate(end) == first + (end - at)) ++end;
+      kernels::philox_words(stream, first, end - at, words.data() + at);
+      for (; end < words.size() && coordinate(end) == coordinate(end - 1); ++end) words[end] = words[end - 1];
+      at = end;
     }
     std::vector<float> v(words.size());
     for (size_t i = 0; i < v.size(); ++i) {
@@ -167,7 +172,9 @@ class QuantizerEncoder final : public Encoder {
       const int32_t q = step == 0 ? 0 : round(value, v[i], step, max_level);
       code.streams[0].symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(plan.max_level));
     }
-    if (!decoded.empty()) decoder_.decode(code, range, decoded);
+    if (decoded.empty()) return;
+    decoder_.decode(code, range, decoded);
+    if (plan.mutation.misreports) decoded.back() = std::nextafter(decoded.back(), 2 * decoded.back() + 1);
   }
 
   // omega = min(n / (4 M^2), sqrt(n) / M) for n values that share a step: the sum of step^2 f (1 - f) is at most n
@@ -187,6 +194,10 @@ class QuantizerEncoder final : public Encoder {
     const uint64_t len = plan.inputs.chunk_len;
     for (uint64_t first = 0; first < tensor_.size(); first += len) {
       add_chunk({first, std::min(len, tensor_.size() - first)}, promise);
+    }
+    if (plan.mutation.omega) {
+      promise.variance.reset();
+      promise.omega = plan.mutation.omega;
     }
     if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;
     return promise;

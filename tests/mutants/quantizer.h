@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ struct Mutation {
   float (*draw)(uint32_t word, uint64_t index) = nullptr;    // v of that word
   double kept = 1;                                           // share of the largest magnitudes; the others become 0
   uint16_t attempts = 1;                                     // encodings made, of which the shortest is stored
+  bool misreports = false;           // the encoder's word for the chunk's last value is one float off
+  std::optional<double> omega = {};  // promised instead of the variance and the omega that hold
 };
 
 // Parameters as dqsg's: levels (odd, 2M+1) and bucket. Values that cannot be quantized become exceptions.

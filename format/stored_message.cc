@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/stored_message.h"
+
+#include <algorithm>
+
+#include "format/crew.h"
+#include "format/dumps/tree.h"
+#include "format/metadata.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr uint64_t kTensorMemory = 1024;  // of what is kept for a tensor, more or less
+
+// What goes wrong is said to be in this file.
+template <typename F>
+auto in_file(const RandomFile& file, F f) {
+  try {
+    return f();
+  } catch (Error& error) {
+    error.in_file(file.name());
+    throw;
+  }
+}
+
+}  // namespace
+
+// Notes where each frame lies, and restores each tensor, as the frames go by.
+class StoredMessage::Recorder final : public FrameReader {
+ public:
+  Recorder(StoredMessage& message, ContainerReader& reader)
+      : message_(message), id_(id_of(message.schema_, message.message_)), reader_(reader), walk_(message.schema_) {}
+
+  const MessageId& id() const { return id_; }
+
+  void next(FrameBytes& frame, std::string_view text) override {
+    reader_.next(frame, text);
+    FramePlace place;
+    walk_.next(place);
+    message_.offsets_.push_back(frame.offset);
+    if (!place.has_params()) return;
+    const size_t tensor = place.tensor;
+    const TensorPlan plan = plan_of(message_.schema_, message_.schemes_, id_, tensor, walk_.chunk_len(tensor));
+    message_.first_frames_.push_back(message_.offsets_.size() - 1);
+    message_.restored_.push_back(restore_tensor(plan, place, frame, plan.info.dtype));
+  }
+
+ private:
+  StoredMessage& message_;
+  const MessageId id_;
+  ContainerReader& reader_;
+  FrameWalk walk_;
+};
+
+StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
+                             Progress& progress)
+    : file_(std::move(file)), memory_(memory) {
+  in_file(*file_, [&] { read_whole(threads, progress); });
+}
+
+void StoredMessage::read_whole(unsigned threads, Progress& progress) {
+  InputStream input(file_);
+  ContainerReader reader(input, memory_);
+  if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
+  if (reader.kind() != FileKind::message) {
+    throw Error(Exit::usage, "is a schema file, which holds no tensors: a message was expected");
+  }
+  schema_ = reader.schema();
+  message_ = reader.message();
+  schemes_ = parse_schemes(schema_);
+  check_claims(input, schema_);
+  check_table();
+  frame_seed_ = reader.frame_seed();
+
+  DecompressOptions options;
+  options.wanted = [](const TensorInfo&) { return true; };
+  options.threads = threads;
+  options.memory = memory_;
+  progress.total += total_bytes(schema_);
+  Recorder recorder(*this, reader);
+  const std::vector<uint32_t> decoded =
+      decompress(recorder, schema_, recorder.id(), options, nullptr, progress, &tallies_);
+  const std::vector<uint32_t> stored = reader.finish();
+  reader.expect_end_of_input();
+  compare_digests(schema_, options, stored, decoded);
+  if (!reader.metadata().empty()) metadata_json(reader.metadata());
+  if (!reader.tree().empty()) parse_tree(reader.tree());
+  accounts_ = reader.accounts();
+  blocks_ = reader.blocks();
+}
+
+void StoredMessage::check_table() const {
+  const uint64_t frames = total_frames(schema_);
+  if (frames > memory_ / sizeof(uint64_t) || schema_.tensors.size() > memory_ / kTensorMemory) {
+    throw Error(Exit::limit, "has " + std::to_string(frames) + " frames of " + std::to_string(schema_.tensors.size()) +
+                                 " tensors, whose table needs more memory than --memory allows");
+  }
+}
+
+uint64_t StoredMessage::chunks(size_t tensor) const {
+  const SchemaTensor& entry = schema_.tensors[tensor];
+  return chunk_count(entry.info.size(), schema_.chunk_len(entry));
+}
+
+FramePlace StoredMessage::place(size_t tensor, uint64_t chunk) const {
+  const uint64_t size = info(tensor).size(), len = schema_.chunk_len(schema_.tensors[tensor]);
+  const uint64_t first = chunk * len;
+  return {tensor, false, chunk, chunks(tensor), {first, std::min(len, size - first)}};
+}
+
+void StoredMessage::read_frame_at(uint64_t number, const FramePlace& place, FrameBytes& frame) const {
+  in_file(*file_, [&] {
+    in_tensor(info(place.tensor), [&] {
+      InputStream input(file_, offsets_[static_cast<size_t>(number)]);
+      const std::string text = "frame " + std::to_string(number) + " (" + place.text() + ")";
+      read_frame(input, frame_seed_ + number, memory_, text, frame);
+    });
+  });
+}
+
+Bytes StoredMessage::stored_params(size_t tensor) const {
+  FramePlace first = place(tensor, 0);
+  if (first.chunks > 1) first.params_only = true;
+  FrameBytes frame;
+  read_frame_at(first_frames_[tensor], first, frame);
+  const ByteView params = frame.payload.first(restored_[tensor].params_size);
+  return {params.begin(), params.end()};
+}
+
+void StoredMessage::load(size_t tensor, uint64_t chunk, Piece& piece) const {
+  piece.place = place(tensor, chunk);
+  const uint64_t skipped = piece.place.chunks > 1 ? 1 : 0;  // the frame of parameters
+  read_frame_at(first_frames_[tensor] + skipped + chunk, piece.place, piece.frame);
+  in_file(*file_, [&] { decode_frame(info(tensor), restored_[tensor], piece.place, piece.frame, piece.work); });
+}
+
+void StoredMessage::convert(Piece& piece) const {
+  const size_t tensor = piece.place.tensor;
+  in_file(*file_, [&] {
+    convert_frame(info(tensor), restored_[tensor], piece.place, piece.frame, piece.work, piece.elements);
+  });
+}
+
+ByteView StoredMessage::params_of(const Piece& piece) const {
+  if (!piece.place.has_params()) return {};
+  return piece.frame.payload.first(restored_[piece.place.tensor].params_size);
+}
+
+Bytes StoredMessage::bytes(uint64_t offset, uint64_t count) const {
+  Bytes out(static_cast<size_t>(count));
+  file_->read_at(offset, out);
+  return out;
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,92 @@
+// StoredMessage: a .gradz message that was checked whole and can then be read at any chunk.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "format/files.h"
+#include "format/frame_decoder.h"
+#include "format/pipeline.h"
+#include "format/reader.h"
+
+namespace gradcodec {
+
+// One chunk, as it is stored and decoded. Buffers are reused from load to load.
+struct Piece {
+  FramePlace place;
+  FrameBytes frame;
+  Workspace work;  // code: streams, parameters of the chunk, exceptions. values: float32; or bytes, where the scheme
+                   // carries those
+  Bytes elements;  // of the tensor's own type; filled by StoredMessage::convert
+};
+
+class StoredMessage {
+ public:
+  // Opens `path` ("-", or a pipe, is first copied to a temporary file) and reads it once with every check there is:
+  // those of blocks and frames, decoding, digests, tree, metadata, and that nothing follows. `memory`: bytes for the
+  // chunks at work, and most that one part of the file, or the table of frames, may take. Throws Error naming the file:
+  // bad_input, unsupported, limit, io, usage.
+  StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress)
+      : StoredMessage(RandomFile::open(path), threads, memory, progress) {}
+  StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory, Progress& progress);
+
+  const RandomFile& file() const { return *file_; }
+  const Schema& schema() const { return schema_; }
+  const Message& message() const { return message_; }
+  const Accounts& accounts() const { return accounts_; }
+  const std::vector<TensorTally>& tallies() const { return tallies_; }  // one a tensor
+  const std::vector<ContainerReader::BlockPlace>& blocks() const { return blocks_; }
+  uint64_t memory() const { return memory_; }
+
+  size_t tensors() const { return schema_.tensors.size(); }
+  const TensorInfo& info(size_t tensor) const { return schema_.tensors[tensor].info; }
+  uint64_t chunks(size_t tensor) const;  // at least 1
+  FramePlace place(size_t tensor, uint64_t chunk) const;
+
+  // The scheme's decoder, with the parameters that are stored; null for `raw`. Lives as long as this.
+  const Decoder* decoder(size_t tensor) const { return restored_[tensor].decoder->scheme(); }
+  const Coder& coder(size_t tensor) const { return *schemes_[schema_.tensors[tensor].scheme].coder; }
+
+  // The tensor's parameters as they stand in the file.
+  Bytes stored_params(size_t tensor) const;
+
+  // Reads a chunk again, makes its check again and decodes it. `piece` may have held any chunk before. Thread-safe, if
+  // each thread has a piece of its own. Throws Error naming file, tensor, chunk and byte: bad_input if the file was
+  // changed or cut since it was opened, io.
+  void load(size_t tensor, uint64_t chunk, Piece& piece) const;
+
+  // Fills the elements of a piece that was loaded: what decompress writes. Thread-safe likewise. Throws Error(limit) on
+  // a value that the tensor's type cannot hold.
+  void convert(Piece& piece) const;
+
+  // The bytes of the file from `offset`. Throws what RandomFile::read_at throws.
+  Bytes bytes(uint64_t offset, uint64_t count) const;
+
+  // In a piece that was loaded, what of the frame's payload the tensor's parameters are: empty if they have a frame of
+  // their own.
+  ByteView params_of(const Piece& piece) const;
+
+ private:
+  class Recorder;
+
+  void read_whole(unsigned threads, Progress& progress);
+  void check_table() const;
+  void read_frame_at(uint64_t number, const FramePlace& place, FrameBytes& frame) const;
+
+  std::shared_ptr<const RandomFile> file_;
+  const uint64_t memory_;
+  Schema schema_;
+  Message message_;
+  Accounts accounts_;
+  std::vector<ContainerReader::BlockPlace> blocks_;
+  std::vector<TensorTally> tallies_;
+  std::vector<KnownScheme> schemes_;
+  uint64_t frame_seed_ = 0;               // of the first frame's check
+  std::vector<uint64_t> offsets_;         // of frames
+  std::vector<uint64_t> first_frames_;    // of tensors, among them
+  std::vector<RestoredTensor> restored_;  // of tensors
+};
+
+}  // namespace gradcodec
