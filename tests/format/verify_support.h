@@ -9,7 +9,7 @@
 
 #include "codec/registry.h"
 #include "format/dumps/open.h"
-#include "format/memory_source.h"
+#include "format/made_messages.h"
 #include "format/verifier.h"
 
 namespace gradcodec {
@@ -35,12 +35,23 @@ inline VerifyOptions verify_options(const Scheme& scheme, const Params& params, 
   return options;
 }
 
-inline std::vector<TensorFindings> verify(std::vector<MemoryTensor> tensors, const VerifyOptions& options) {
-  MemorySource source(std::move(tensors));
+struct MemoryTensor {
+  std::string name;
+  std::vector<float> values;
+};
+
+inline std::vector<TensorFindings> verify(Source& source, const VerifyOptions& options) {
   Progress progress;
   std::vector<TensorFindings> out;
   verify_scheme(source, options, progress, [&](TensorFindings&& findings) { out.push_back(std::move(findings)); });
   return out;
+}
+
+inline std::vector<TensorFindings> verify(const std::vector<MemoryTensor>& tensors, const VerifyOptions& options) {
+  MemorySource source;
+  for (const MemoryTensor& tensor : tensors)
+    source.add_values(tensor.name, "f4", {tensor.values.size()}, tensor.values);
+  return verify(source, options);
 }
 
 inline std::vector<std::string> broken(const TensorFindings& tensor) {

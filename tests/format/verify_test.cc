@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -33,6 +34,30 @@ std::vector<float> heavy_tailed(size_t n, uint32_t seed) {
   }
   return x;
 }
+
+// A tensor of equal values, in no memory.
+class EqualSource final : public Source {
+ public:
+  EqualSource(float value, uint64_t size) : value_(value), infos_{{"equal", {}, {size}}} {}
+  DumpKind kind() const override { return DumpKind::npy; }
+  const std::vector<TensorInfo>& tensors() const override { return infos_; }
+  std::unique_ptr<TensorData> open(size_t) override { return std::make_unique<Data>(value_); }
+
+ private:
+  class Data final : public TensorData {
+   public:
+    explicit Data(float value) : value_(value) {}
+    void read(Range, std::span<std::byte> out) const override {
+      for (size_t at = 0; at < out.size(); at += sizeof(float)) std::memcpy(out.data() + at, &value_, sizeof(float));
+    }
+
+   private:
+    float value_;
+  };
+
+  float value_;
+  std::vector<TensorInfo> infos_;
+};
 
 struct Case {
   std::string name;
@@ -189,10 +214,16 @@ TEST_CASE("no finding depends on the number of threads") {
 }
 
 TEST_CASE("a hundred million equal elements", "[slow]") {
+  EqualSource source(0.3F, 100000000);
   for (const Scheme* scheme : {&half_dither_scheme(), find_scheme("dqsg")}) {
-    const std::vector<float> block(1000, 0.3F);
-    const TensorFindings findings = check_honest({{"w", block, 100000}}, *scheme, quantizer_params(3), 2).at(0);
+    VerifyOptions options = verify_options(*scheme, quantizer_params(3), 1);
+    options.trials = 2;
+    options.compress.threads = 2;
+    const TensorFindings findings = verify(source, options).at(0);
+    INFO(scheme->name() << ": " << joined(broken(findings)));
+    CHECK(findings.reason() == nullptr);
     CHECK(findings.size == 100000000);
     CHECK(finding(findings, "support").verdict == Verdict::proved);
+    check_numbers(findings);
   }
 }
