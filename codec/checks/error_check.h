@@ -28,10 +28,11 @@ inline constexpr unsigned kLambdas = 3;  // of the e-process of the bias overall
 inline constexpr size_t kUniformityBins = 4096;
 
 struct CheckOptions {
-  double level = 0;         // of one test of one tensor, in (0, 1): alpha / (19 T) for T tensors and stages
-  double margin = 0.01;     // bias along x, as a part of it, that does not matter
-  uint64_t messages = 100;  // whose mean is to gain from more of them
-  std::string outside;      // what elements outside the law mean, if not that a promise is broken
+  double level = 0;           // of one test of one tensor, in (0, 1): alpha / (19 T) for T tensors and stages
+  double margin = 0.01;       // bias along x, as a part of it, that does not matter
+  uint64_t messages = 100;    // whose mean is to gain from more of them
+  bool knows_encoder = true;  // whether Sample::decoder_fault would be set
+  std::string outside;        // what elements outside the law mean, if not that a promise is broken
 };
 
 // Of one linear test, with weights w: t = sum of w e.

@@ -218,7 +218,7 @@ Promise SubtractiveEncoder::promise() const {
     add(layout.step, tensor_.size());
   } else {
     Code code;
-    std::vector<float> steps;  // of the chunk's buckets
+    std::vector<std::pair<float, uint64_t>> steps;  // of the chunk's buckets, and how many values they are for
     for (uint64_t first = 0; first < tensor_.size(); first += chunk_len_) {
       const Range range{first, std::min(chunk_len_, tensor_.size() - first)};
       code.exceptions.clear();
@@ -229,13 +229,10 @@ Promise SubtractiveEncoder::promise() const {
         const auto from = static_cast<size_t>(at), count = static_cast<size_t>(std::min(run, range.count - at));
         const float step = layout.bucket == 0 ? layout.step : choice_.rule(x.subspan(from, count));
         set_aside_from(code, from, count, step);
-        add(step, count);
-        steps.push_back(step);
+        steps.emplace_back(step, count);
       }
-      for (const Exception& exception : code.exceptions) {  // counted above
-        const auto step = static_cast<double>(steps[static_cast<size_t>(exception.index / run)]);
-        variance -= step * step / 12;
-      }
+      for (const Exception& exception : code.exceptions) --steps[static_cast<size_t>(exception.index / run)].second;
+      for (const auto& [step, count] : steps) add(step, count);
     }
   }
   Promise promise;

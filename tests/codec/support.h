@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -39,16 +40,16 @@ inline std::vector<Range> chunks_of(uint64_t size, uint64_t chunk_len) {
   return out;
 }
 
-inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const MessageId& id,
-                            uint64_t chunk_len = 4096, Nonfinite nonfinite = Nonfinite::error, uint32_t ordinal = 0) {
-  const SchemeChoice choice = parse_scheme(scheme);
+// `coding` has the encoder's parameters, `restoring` those that the decoder gets.
+inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, const Params& restoring,
+                            const MessageId& id, uint64_t chunk_len, Nonfinite nonfinite, uint32_t ordinal) {
   const Random random(id, ordinal);
   const Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
-  const auto encoder = choice.scheme->prepare(tensor, choice.params, inputs);
+  const auto encoder = coding.scheme->prepare(tensor, coding.params, inputs);
   RoundTrip out;
   out.stored = encoder->decoder().stored();
   ByteReader stored(out.stored, "stored");
-  const auto decoder = choice.scheme->restore(parse_stored_scheme(choice.stored_text()).params, stored, inputs);
+  const auto decoder = coding.scheme->restore(restoring, stored, inputs);
   stored.expect_end();
   for (const Range range : chunks_of(tensor.size(), chunk_len)) {
     std::vector<float> promised(range.count), decoded(range.count);
@@ -60,6 +61,18 @@ inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const
     out.decoded.insert(out.decoded.end(), decoded.begin(), decoded.end());
   }
   return out;
+}
+
+inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const MessageId& id,
+                            uint64_t chunk_len = 4096, Nonfinite nonfinite = Nonfinite::error, uint32_t ordinal = 0) {
+  const SchemeChoice choice = parse_scheme(scheme);
+  const Params restoring = parse_stored_scheme(choice.stored_text()).params;
+  return round_trip(tensor, choice, restoring, id, chunk_len, nonfinite, ordinal);
+}
+
+inline bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](float p, float q) { return std::bit_cast<uint32_t>(p) == std::bit_cast<uint32_t>(q); });
 }
 
 }  // namespace gradcodec

@@ -1,0 +1,218 @@
+// The tests of `verify`, tested: their thresholds hold, are not wasteful, and the effects that they claim to find are
+// found.
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/checks/error_check.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <iostream>
+#include <map>
+
+#include "codec/checks/simulated_trials.h"
+
+using namespace gradcodec;
+
+namespace {
+
+constexpr double kLevel = 1e-6 / kTestsPerTensor;
+
+std::vector<float> spread_values(size_t n, uint32_t seed) {
+  std::vector<uint32_t> words(n);
+  kernels::philox_words({{seed, 0}, 0, 0}, 0, n, words.data());
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(static_cast<int32_t>(words[i])) * 0x1p-30F;  // in (-2, 2)
+  return x;
+}
+
+enum class Kind { uniform, two };
+
+std::vector<Law> laws_of(const std::vector<float>& x, Kind kind) {
+  std::vector<Law> laws(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    laws[i] = kind == Kind::uniform ? Law::dithered(1) : Law::rounded_to_step(static_cast<double>(x[i]), 1);
+  }
+  return laws;
+}
+
+// The normal quantile: P(Z > quantile(p)) = p.
+double quantile(double p) {
+  double low = 0, high = 40;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2.0)) / 2 > p ? low : high) = middle;
+  }
+  return low;
+}
+
+struct Moments {
+  double sum = 0, squares = 0;
+  uint64_t count = 0;
+  void add(double value) {
+    sum += value;
+    squares += value * value;
+    ++count;
+  }
+  double mean() const { return sum / static_cast<double>(count); }
+  double error() const {  // of the mean
+    const auto n = static_cast<double>(count);
+    return std::sqrt((squares / n - mean() * mean()) / n);
+  }
+};
+
+// W of the bias overall over honest runs, at lambda sqrt(V0) = 1: with the first multiple of lambda, 1/2, that is where
+// sqrt(2 ln(3 / level)) = 2.
+Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint64_t runs) {
+  const CheckOptions options = {.level = 3 * std::exp(-2.0)};
+  const std::vector<Law> laws = laws_of(x, kind);
+  Moments w;
+  for (uint64_t run = 0; run < runs; ++run) {
+    const SimulatedTrials simulated(x, laws, trials, run);
+    ErrorCheck check(simulated, nullptr, options);
+    ErrorCheck::Room room;
+    check.take(check.survey(0, room));
+    w.add(std::exp(check.measure(0, room).log_w[0]));
+  }
+  return w;
+}
+
+// W of the dependence at a lag of 1, lambda sqrt(P0) = 1, over honest runs of one trial.
+Moments lag_w(const std::vector<float>& x, Kind kind, uint64_t runs, bool penalty = true) {
+  const std::vector<Law> laws = laws_of(x, kind);
+  const CheckOptions options = {.level = 0.5};
+  Moments w;
+  for (uint64_t run = 0; run < runs; ++run) {
+    const SimulatedTrials simulated(x, laws, 1, run);
+    ErrorCheck check(simulated, nullptr, options);
+    ErrorCheck::Room room;
+    check.take(check.survey(0, room));
+    const PairSums sums = check.measure(0, room).pairs[0];
+    const double lambda = 1 / std::sqrt(sums.expected_p);
+    w.add(std::exp(penalty ? e_increment(lambda, sums.d, sums.slack, sums.p, sums.largest, kind == Kind::uniform)
+                           : lambda * sums.d));
+  }
+  return w;
+}
+
+// Runs in which the finding is broken, of `runs` whose errors are bent.
+uint64_t found(std::string_view name, const std::vector<float>& x, Kind kind, uint64_t trials, uint64_t runs,
+               const SimulatedTrials::Bend& bend) {
+  uint64_t count = 0;
+  for (uint64_t run = 0; run < runs; ++run) {
+    const SimulatedTrials bent(x, laws_of(x, kind), trials, 1000 + run, bend);
+    count += finding(findings_of(bent, {.level = kLevel}), name).verdict == Verdict::broken;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("e-values of honest errors have a mean of at most 1, and not far below") {
+  const uint64_t runs = 100000;
+  const std::vector<float> even = {0.5F, -0.3F, 1.4F, 0.8F, -1.7F, 0.1F}, rare = {0.01F, 0.02F, 0.5F, -0.01F, 0.03F};
+  for (const Kind kind : {Kind::uniform, Kind::two}) {
+    for (const std::vector<float>& x : {even, rare}) {
+      const Moments overall = overall_w(x, kind, 8, runs), lag = lag_w(x, kind, runs);
+      INFO((kind == Kind::uniform ? "uniform" : "two")
+           << ": bias overall " << overall.mean() << " +- " << overall.error() << ", lag " << lag.mean() << " +- "
+           << lag.error());
+      CHECK(overall.mean() <= 1 + 4 * overall.error());
+      CHECK(lag.mean() <= 1 + 4 * lag.error());
+      if (&x == &even || kind == Kind::uniform) {
+        CHECK(overall.mean() > 0.5);
+        CHECK(lag.mean() > 0.5);
+      }
+    }
+  }
+  // What the penalty is for: without it the mean is well above 1.
+  const Moments bare = lag_w(even, Kind::uniform, runs, false);
+  CHECK(bare.mean() > 1 + 4 * bare.error());
+}
+
+TEST_CASE("plain scores of honest errors are those of a normal law where many elements carry the error") {
+  const std::vector<float> x = spread_values(10000, 1);
+  const uint64_t runs = 2000;
+  for (const Kind kind : {Kind::uniform, Kind::two}) {
+    const std::vector<Law> laws = laws_of(x, kind);
+    std::map<std::string, uint64_t> passed = {{"bias overall", 0}, {"linear x", 0}, {"variance", 0}};
+    for (uint64_t run = 0; run < runs; ++run) {
+      const TensorFindings findings = findings_of(SimulatedTrials(x, laws, 8, run), {.level = kLevel});
+      REQUIRE(findings.effective > 5000);
+      for (auto& [name, count] : passed) count += finding(findings, name).z > 1.645;
+    }
+    for (const auto& [name, count] : passed) {
+      const double share = static_cast<double>(count) / static_cast<double>(runs);
+      std::cout << (kind == Kind::uniform ? "uniform, " : "two points, ") << name << ": z > 1.645 in " << 100 * share
+                << " % of " << runs << " honest runs\n";
+      INFO(name);
+      CHECK(share >= 0.035);
+      CHECK(share <= 0.065);
+    }
+  }
+}
+
+TEST_CASE("thresholds are at most a fifth above those of a normal law, at 100,000 elements") {
+  const std::vector<float> x = spread_values(100000, 2);
+  const double one_sided = quantile(kLevel), two_sided = quantile(kLevel / 2);
+  for (const Kind kind : {Kind::uniform, Kind::two}) {
+    const SimulatedTrials trials(x, laws_of(x, kind), 64, 1);
+    const TensorFindings findings = findings_of(trials, {.level = kLevel});
+    REQUIRE(findings.effective > 5000);
+    // A finding's z is its measured effect in standard deviations; so is its bound.
+    const auto deviations = [&](std::string_view name, double centre) {
+      const Finding& test = finding(findings, name);
+      return (test.bound - centre) / ((test.measured - centre) / test.z);
+    };
+    INFO((kind == Kind::uniform ? "uniform" : "two points"));
+    CHECK(deviations("bias overall", 0) <= 1.2 * one_sided);
+    CHECK(deviations("linear x", 0) <= 1.2 * two_sided);
+    CHECK(deviations("variance", 1) <= 1.2 * two_sided);
+    CHECK(deviations("bias overall", 0) >= one_sided);
+    CHECK(deviations("linear x", 0) >= two_sided);
+    CHECK(deviations("variance", 1) >= two_sided);
+  }
+}
+
+TEST_CASE("the smallest effect that a test claims to find is found nine times in ten") {
+  const std::vector<float> x = spread_values(20000, 3);
+  const uint64_t trials = 16, runs = 100;
+  for (const Kind kind : {Kind::uniform, Kind::two}) {
+    const TensorFindings honest = findings_of(SimulatedTrials(x, laws_of(x, kind), trials, 1), {.level = kLevel});
+    INFO((kind == Kind::uniform ? "uniform" : "two points"));
+
+    // A bias that points nowhere: alternately up and down.
+    const double bias = std::sqrt(finding(honest, "bias overall").smallest * honest.variance / 20000);
+    const uint64_t overall = found("bias overall", x, kind, trials, runs,
+                                   [&](size_t i, double error) { return error + (i % 2 == 0 ? bias : -bias); });
+    CHECK(overall >= 80);
+
+    const double slope = finding(honest, "linear x").smallest;
+    const uint64_t linear = found("linear x", x, kind, trials, runs,
+                                  [&](size_t i, double error) { return error + slope * static_cast<double>(x[i]); });
+    CHECK(linear >= 80);
+
+    const double stretch = std::sqrt(1 + finding(honest, "variance").smallest);
+    const uint64_t variance =
+        found("variance", x, kind, trials, runs, [&](size_t, double error) { return error * stretch; });
+    CHECK(variance >= 80);
+    std::cout << (kind == Kind::uniform ? "uniform" : "two points") << ", smallest effects, of " << runs
+              << " runs found: bias overall " << overall << ", linear x " << linear << ", variance " << variance
+              << "\n";
+  }
+}
+
+TEST_CASE("one biased element is found by its own test alone") {
+  std::vector<float> x = spread_values(20000, 4);
+  x[777] = 0.5F;
+  for (const Kind kind : {Kind::uniform, Kind::two}) {
+    // Always half a step up, where half the time it should be.
+    const SimulatedTrials::Bend stuck = [](size_t i, double error) { return i == 777 ? 0.5 - 0x1p-20 : error; };
+    const SimulatedTrials::Bend stuck_up = [](size_t i, double error) { return i == 777 ? 0.5 : error; };
+    const SimulatedTrials bent(x, laws_of(x, kind), 64, 5, kind == Kind::uniform ? stuck : stuck_up);
+    const TensorFindings findings = findings_of(bent, {.level = kLevel});
+    for (const Finding& test : findings.findings) {
+      INFO(test.name << " of " << (kind == Kind::uniform ? "uniform" : "two points"));
+      CHECK((test.verdict == Verdict::broken) == (test.name == "coordinate"));
+    }
+    CHECK(finding(findings, "coordinate").note.find("777") != std::string::npos);
+  }
+}
