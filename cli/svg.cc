@@ -14,7 +14,9 @@ std::string attribute(std::string_view name, double pixels) {
   return " " + std::string(name) + "=\"" + fixed(pixels, 2) + "\"";
 }
 
-constexpr std::string_view kGrid = "stroke=\"#ddd\" fill=\"none\"";
+std::string end_of(std::string_view tag, std::string_view hint) {
+  return hint.empty() ? "/>\n" : "><title>" + xml_text(hint) + "</title></" + std::string(tag) + ">\n";
+}
 
 }  // namespace
 
@@ -28,10 +30,9 @@ double Axis::at(double value) const {
 std::vector<double> Axis::ticks() const {
   std::vector<double> out;
   if (log) {
-    const auto first = static_cast<int>(std::floor(std::log10(low))),
-               last = static_cast<int>(std::ceil(std::log10(high)));
-    const int every = std::max(1, (last - first) / 8);
-    for (int power = first; power <= last; power += every) {
+    const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
+    const double every = std::max(1.0, std::floor((last - first) / 8));
+    for (double power = first; power <= last; power += every) {
       for (const double digit : {1.0, 2.0, 5.0}) {
         const double value = digit * std::pow(10, power);
         if (value >= low && value <= high && (digit == 1 || last - first <= 3)) out.push_back(value);
@@ -50,10 +51,7 @@ std::vector<double> Axis::ticks() const {
 std::string xml_text(std::string_view name) {
   std::string out;
   for (const char c : escaped(name)) {
-    constexpr std::string_view kSpecial = "&<>\"'";
-    constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&apos;"};
-    const size_t which = kSpecial.find(c);
-    out += which == std::string_view::npos ? std::string_view(&c, 1) : kEntities[which];
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
   }
   return out;
 }
@@ -65,19 +63,14 @@ Svg::Svg(double width, double height) {
   rect(0, 0, width, height, "fill=\"white\"");
 }
 
-void Svg::close(std::string_view tag, std::string_view hint) {
-  body_ += hint.empty() ? "/>\n" : "><title>" + xml_text(hint) + "</title></" + std::string(tag) + ">\n";
-}
-
 void Svg::rect(double x, double y, double width, double height, std::string_view style, std::string_view hint) {
   body_ += "<rect" + attribute("x", x) + attribute("y", y) + attribute("width", width) + attribute("height", height) +
-           " " + std::string(style);
-  close("rect", hint);
+           " " + std::string(style) + end_of("rect", hint);
 }
 
 void Svg::circle(double x, double y, double radius, std::string_view style, std::string_view hint) {
-  body_ += "<circle" + attribute("cx", x) + attribute("cy", y) + attribute("r", radius) + " " + std::string(style);
-  close("circle", hint);
+  body_ += "<circle" + attribute("cx", x) + attribute("cy", y) + attribute("r", radius) + " " + std::string(style) +
+           end_of("circle", hint);
 }
 
 void Svg::line(std::span<const std::pair<double, double>> points, std::string_view style) {
@@ -93,6 +86,7 @@ void Svg::text(double x, double y, std::string_view text, std::string_view style
 
 void Svg::frame(const Axis& x, const Axis& y, std::string_view title, std::string_view x_name,
                 std::string_view y_name) {
+  constexpr std::string_view kGrid = "stroke=\"#ddd\" fill=\"none\"";
   for (const double tick : x.ticks()) {
     line({{{x.at(tick), y.from}, {x.at(tick), y.to}}}, kGrid);
     text(x.at(tick), y.from + 16, short_number(tick, 7), "text-anchor=\"middle\"");
@@ -107,7 +101,5 @@ void Svg::frame(const Axis& x, const Axis& y, std::string_view title, std::strin
   text(middle, y.from + 36, x_name, "text-anchor=\"middle\"");
   text(18, height, y_name, "text-anchor=\"middle\" transform=\"rotate(-90 18 " + fixed(height, 2) + ")\"");
 }
-
-std::string Svg::finish() const { return body_ + "</svg>\n"; }
 
 }  // namespace gradcodec

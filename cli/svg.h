@@ -36,11 +36,9 @@ class Svg {
   // The frame of a chart, ticks with their numbers, grid lines, title and the names of the axes.
   void frame(const Axis& x, const Axis& y, std::string_view title, std::string_view x_name, std::string_view y_name);
 
-  std::string finish() const;
+  std::string finish() const { return body_ + "</svg>\n"; }
 
  private:
-  void close(std::string_view tag, std::string_view hint);
-
   std::string body_;
 };
 

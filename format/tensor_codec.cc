@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "codec/planes.h"
 #include "codec/values.h"
 #include "format/checksum.h"
-#include "format/dump_tensor.h"
 #include "format/forms.h"
 
 namespace gradcodec {
