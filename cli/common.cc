@@ -2,12 +2,15 @@
 #include "cli/common.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <span>
 #include <thread>
 
 #include "cli/numbers.h"
 #include "codec/kernels/kernels.h"
 #include "codec/registry.h"
+#include "format/layout.h"
 
 namespace gradcodec {
 
@@ -43,6 +46,13 @@ void require_match(const std::string& glob, const std::vector<TensorInfo>& tenso
     return;
   if (glob.empty()) return;
   throw Error(Exit::usage, "no tensor is named like '" + escaped(glob) + "' (gradcodec info lists them)");
+}
+
+bool is_message(const RandomFile& file) {
+  std::array<std::byte, kMagic.size()> head;
+  if (file.size() < head.size()) return false;
+  file.read_at(0, head);
+  return std::equal(head.begin(), head.end(), std::as_bytes(std::span(kMagic)).begin());
 }
 
 }  // namespace gradcodec

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "codec/tensor.h"
+#include "format/files.h"
 
 namespace gradcodec {
 
@@ -26,5 +27,8 @@ bool is_wanted(const std::string& glob, const TensorInfo& info);
 
 // Throws Error(usage) if no tensor of the list is wanted.
 void require_match(const std::string& glob, const std::vector<TensorInfo>& tensors);
+
+// Whether the file begins as .gradz files do, and no dump.
+bool is_message(const RandomFile& file);
 
 }  // namespace gradcodec

@@ -29,19 +29,6 @@ std::string coder_text(uint16_t id) {
   return coder == nullptr ? std::to_string(id) : std::string(coder->name());
 }
 
-std::vector<std::pair<std::string, uint64_t>> parts_of(const Accounts& accounts) {
-  return {{"prologue", accounts.prologue},
-          {"schema", accounts.schema},
-          {"tree", accounts.tree},
-          {"metadata", accounts.metadata},
-          {"skipped", accounts.skipped},
-          {"message", accounts.message},
-          {"frame heads and checks", accounts.frames},
-          {"payloads", accounts.payloads},
-          {"index and digests", accounts.end},
-          {"tail", accounts.tail}};
-}
-
 std::string bits_text(uint64_t bytes, uint64_t values) {
   return values == 0 ? "-" : fixed(8 * static_cast<double>(bytes) / static_cast<double>(values), 3);
 }

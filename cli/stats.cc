@@ -7,6 +7,7 @@
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/stats_message.h"
 #include "cli/stats_plot.h"
 #include "cli/stats_report.h"
 #include "cli/table.h"
@@ -17,7 +18,7 @@ namespace {
 
 struct StatsArguments {
   CommonOptions common;
-  std::string input, only, plot, seed = "1";
+  std::string input, against, only, plot, seed = "1";
   std::vector<std::string> schemes;
   bool json = false, csv = false, force = false, as_bf16 = false, drop_unsupported = false;
 };
@@ -144,6 +145,7 @@ void show(const StatsArguments& args, const RandomFile& file, const Source& sour
 }
 
 int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>& file) {
+  if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
   const StatisticsOptions options = options_of(args);
   std::vector<std::string> dropped;
   const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
@@ -164,16 +166,86 @@ int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>&
   return 0;
 }
 
-int stats_of_message(const StatsArguments&, const std::shared_ptr<RandomFile>&) {
-  throw Error(Exit::unsupported, "is a .gradz file, whose statistics this version cannot show: decompress it first");
+void print_message(const StatsArguments& args, const StoredMessage& message, const MessageStats& stats) {
+  const MessageReport report = message_report(stats, message.schema(), !args.against.empty());
+  if (args.csv) {
+    std::fputs(section_csv(report.tensors).c_str(), stdout);
+    return;
+  }
+  if (args.json) {
+    Json whole = row_json(report.tensors, report.whole);
+    for (const char* key : {"name", "scheme", "max_error_index"}) whole.erase(key);
+    const Json out = {{"kind", "message"},
+                      {"file", escaped(message.file().name())},
+                      {"whole", whole},
+                      {"tensors", section_json(report.tensors)},
+                      {"parts", section_json(report.parts)},
+                      {"only_in_file", stats.only_in_file},
+                      {"only_in_dump", stats.only_in_dump}};
+    std::printf("%s\n", out.dump(2).c_str());
+    return;
+  }
+  std::printf("%s: %s bytes, %s tensors, %s values\n", escaped(message.file().name()).c_str(),
+              with_commas(message.file().size()).c_str(), with_commas(message.tensors()).c_str(),
+              with_commas(stats.whole.values).c_str());
+  Section tensors = report.tensors;
+  tensors.rows.push_back(report.whole);
+  print_section(tensors);
+  print_section(report.parts);
 }
 
-// Begins as .gradz files do.
-bool is_message(const RandomFile& file) {
-  std::array<char, 4> first = {};
-  if (file.size() < first.size()) return false;
-  file.read_at(0, std::as_writable_bytes(std::span(first)));
-  return std::string_view(first.data(), first.size()) == "\x89GRA";
+void check_message_options(const StatsArguments& args) {
+  if (!args.schemes.empty() || !args.only.empty()) {
+    throw Error(Exit::usage, "a .gradz file has its schemes: --scheme and --only are for dumps");
+  }
+  if (!args.plot.empty() && args.against.empty()) {
+    throw Error(Exit::usage, "a plot of a .gradz file shows errors: give the dump it was made from with --against");
+  }
+}
+
+// Names of tensors that have no partner, the first few.
+void say_unmatched(const StatsArguments& args, const std::vector<std::string>& names, std::string_view where) {
+  constexpr size_t kMost = 5;
+  for (size_t i = 0; i < std::min(kMost, names.size()); ++i) {
+    args.common.say("only in the " + std::string(where) + ", not compared: " + escaped(names[i]));
+  }
+  if (names.size() > kMost) args.common.say("and " + std::to_string(names.size() - kMost) + " more");
+}
+
+int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFile>& file) {
+  check_message_options(args);
+  const unsigned threads = args.common.thread_count();
+  const uint64_t memory = args.common.memory_limit();
+  std::shared_ptr<RandomFile> dump_file;
+  std::unique_ptr<Source> dump;
+  if (!args.against.empty()) {
+    dump_file = RandomFile::open(args.against);
+    std::vector<std::string> dropped;
+    dump = open_source(dump_file, {args.as_bf16, args.drop_unsupported}, &dropped);
+    for (const std::string& what : dropped) args.common.say("left out: " + what);
+  }
+  std::optional<OutputFile> plot;
+  if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), dump_file->origin());
+  Progress progress;
+  std::unique_ptr<StoredMessage> message;
+  MessageStats stats;
+  {
+    const ProgressLine line(progress, args.common.quiet);
+    message = std::make_unique<StoredMessage>(file, threads, memory, progress);
+    stats = message_stats(*message, dump.get(), threads, memory, progress);
+  }
+  file->check_unchanged();
+  if (dump_file) dump_file->check_unchanged();
+  say_unmatched(args, stats.only_in_file, "file");
+  say_unmatched(args, stats.only_in_dump, "dump");
+  if (plot) {
+    StatsPlot drawn;
+    drawn.title = "error of " + file->name().substr(file->name().rfind('/') + 1);
+    drawn.points = message_points(stats);
+    write_plot(drawn, *plot);
+  }
+  print_message(args, *message, stats);
+  return 0;
 }
 
 int run_stats(const StatsArguments& args) {
@@ -194,8 +266,11 @@ int run_stats(const StatsArguments& args) {
 
 Command add_stats(CLI::App& root) {
   auto args = std::make_shared<StatsArguments>();
-  CLI::App& app = *root.add_subcommand("stats", "how gradients are distributed, and what schemes make of them");
-  app.add_option("input", args->input, "the dump (.npy, .npz, HDF5); - is standard input")->required();
+  CLI::App& app = *root.add_subcommand(
+      "stats", "how gradients are distributed, what schemes make of them, what a .gradz file takes and loses");
+  app.add_option("input", args->input, "the dump (.npy, .npz, HDF5), or a .gradz file; - is standard input")
+      ->required();
+  app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from");
   app.add_option("--scheme", args->schemes,
                  "also encode one message by this scheme, as NAME:KEY=VALUE,...; may be given again")
       ->allow_extra_args(false);
@@ -214,9 +289,12 @@ Command add_stats(CLI::App& root) {
       "mean distance from it, the normal fit the mean and the deviation, KS the distance to each. The tail exponent "
       "is\n"
       "Hill's, of the max(10, n/100) largest magnitudes. NMSE is ||x' - x||^2 / ||x||^2, of one message.\n"
+      "Of a .gradz file: the entropy is that of each tensor's symbols, one by one; PSNR is 20 log10((max x - min x) / "
+      "rmse).\n"
       "Names with step_N and worker_N or rank_N between slashes give a table by step and worker, and cosines.\n"
       "Examples:\n"
       "  gradcodec stats grads.h5\n"
+      "  gradcodec stats grads.gradz --against grads.h5\n"
       "  gradcodec stats grads.npz --scheme dqsg:levels=3 --scheme dither:nmse=0.1 --plot grads.svg --json");
   return {&app, [args] { return run_stats(*args); }};
 }

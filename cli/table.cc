@@ -22,6 +22,19 @@ void print_table(const std::vector<std::vector<std::string>>& rows, size_t left)
   }
 }
 
+std::vector<std::pair<std::string, uint64_t>> parts_of(const Accounts& accounts) {
+  return {{"prologue", accounts.prologue},
+          {"schema", accounts.schema},
+          {"tree", accounts.tree},
+          {"metadata", accounts.metadata},
+          {"skipped", accounts.skipped},
+          {"message", accounts.message},
+          {"frame heads and checks", accounts.frames},
+          {"payloads", accounts.payloads},
+          {"index and digests", accounts.end},
+          {"tail", accounts.tail}};
+}
+
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text;
   for (const uint64_t dim : shape) text += (text.empty() ? "" : "x") + std::to_string(dim);

@@ -4,15 +4,20 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "format/dumps/source.h"
+#include "format/reader.h"
 
 namespace gradcodec {
 
 // Prints rows of equally many cells on stdout, columns as wide as what is in them: the first `left` aligned left, the
 // others right. The first row is the heading; there is at least that.
 void print_table(const std::vector<std::vector<std::string>>& rows, size_t left);
+
+// What info and stats call the parts of a file, in its order.
+std::vector<std::pair<std::string, uint64_t>> parts_of(const Accounts& accounts);
 
 std::string shape_text(const std::vector<uint64_t>& shape);  // 300x784, scalar
 std::string origin_text(DumpKind kind);                      // npy, npz, hdf5

@@ -42,14 +42,6 @@ int exit_of(const VerifyArguments& args, const VerifyReport& report) {
   return static_cast<int>(failed ? Exit::check_failed : Exit::ok);
 }
 
-// The first bytes of a .gradz file, which no dump begins with.
-bool is_message(const RandomFile& file) {
-  std::array<std::byte, kMagic.size()> head;
-  if (file.size() < head.size()) return false;
-  file.read_at(0, head);
-  return std::equal(head.begin(), head.end(), std::as_bytes(std::span(kMagic)).begin());
-}
-
 int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
   const VerifyOptions options = options_of(args);

@@ -1,0 +1,23 @@
+// The statistics of a .gradz message, as sections of a report.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/report.h"
+#include "cli/stats_plot.h"
+#include "format/message_stats.h"
+
+namespace gradcodec {
+
+struct MessageReport {
+  Section tensors;          // one row a tensor
+  std::vector<Cell> whole;  // a row of `tensors` for the file
+  Section parts;            // where its bytes went
+};
+
+// `compared`: with a dump, so that there are columns of errors.
+MessageReport message_report(const MessageStats& stats, const Schema& schema, bool compared);
+
+// A point a tensor that was compared, and one for the file.
+std::vector<PlotPoint> message_points(const MessageStats& stats);
+
+}  // namespace gradcodec
