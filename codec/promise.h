@@ -12,26 +12,25 @@ namespace gradcodec {
 // over the random numbers. Squared errors are sums over the elements, in the tensor's units squared. What float32
 // arithmetic adds (codec/checks/resolution.h) is not counted.
 struct Promise {
-  bool exact = false;        // C(x) is x, bit for bit
   bool unbiased = false;     // the expected C(x) is the target
-  bool independent = false;  // the errors of elements are independent of each other
+  bool independent = false;  // the errors of elements are independent of each other, the stored parameters given
 
   const Tensor* target = nullptr;  // what C(x) is unbiased for; null: x itself
 
-  std::optional<double> variance;   // the expected ||C(x) - target||^2, exactly
-  std::optional<double> omega;      // it is at most omega ||target||^2 (omega-unbiased)
-  std::optional<double> delta;      // the expected ||C(x) - target||^2 is at most (1 - delta) ||target||^2 (contraction)
-  bool every_time = false;          // delta holds for each message, not only in expectation
+  std::optional<double> variance;  // the expected ||C(x) - target||^2, exactly
+  std::optional<double> omega;     // it is at most omega ||target||^2 (omega-unbiased)
+  std::optional<double> delta;     // the expected ||C(x) - target||^2 is at most (1 - delta) ||target||^2 (contraction)
+  bool projection = false;         // C is not random, and x - C(x) orthogonal to C(x): delta holds every time
   std::optional<double> max_error;  // largest |C(x)_i - target_i|
 };
 
 // Q2(Q1(x)), each with random numbers of its own:
-//   both unbiased            omega = (1 + omega1)(1 + omega2) - 1
-//   Q1 a deterministic projection that keeps the share `delta` of the squared norm, or more, and Q2 omega-unbiased:
-//                            delta = delta1 (1 - omega2), a contraction only if omega2 < 1
-//   else                     nothing
-// (Alistarh et al. 2017 and Basu et al. 2019, "Qsparse-local-SGD", lemma 3.) The exact variance, Var Q1(x) + E Var
-// Q2(Q1(x)), is left to whoever knows Q1(x): absent here.
+//   both unbiased, Q2 for all of its input     omega = (1 + omega1)(1 + omega2) - 1
+//   Q1 a projection, Q2 omega-unbiased         delta = delta1 (1 - omega2), a contraction only if omega2 < 1
+//   else                                       nothing
+// (Alistarh et al. 2017, "QSGD"; Basu et al. 2019, "Qsparse-local-SGD", lemma 3.) Independence is not passed on: Q2's
+// parameters may follow from what Q1 drew. The exact variance, Var Q1(x) + E Var Q2(Q1(x)), is left to whoever knows
+// Q1(x).
 Promise chain(const Promise& first, const Promise& second);
 
 // C(x) = A(x) + B(x - A(x)), B's random numbers its own: unbiased iff B is; omega = omega_b (1 - delta_a), where A's

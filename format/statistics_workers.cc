@@ -14,7 +14,7 @@ using Step = std::optional<uint64_t>;
 using Pair = std::pair<uint64_t, uint64_t>;  // workers, the lower number first
 
 struct PairTotals {
-  PairSums sums;
+  CosineSums sums;
   uint64_t values = 0;
 };
 

@@ -23,7 +23,7 @@ void add(SquareSums& to, const SquareSums& from) {
 // Pairs (a[i], b[j]) for i from `first_a`, j from `first_b`, `count` of them. `first_trial`: the expected P, which
 // depends on no error, is counted for all `trials`.
 void add_pairs(const ErrorView& a, size_t first_a, const ErrorView& b, size_t first_b, size_t count, bool first_trial,
-               uint64_t trials, PairSums& out) {
+               uint64_t trials, LagSums& out) {
   const double* za = a.z.data() + first_a;
   const double* zb = b.z.data() + first_b;
   const double* variance_b = b.z_variance.data() + first_b;
@@ -57,7 +57,9 @@ void add_pairs(const ErrorView& a, size_t first_a, const ErrorView& b, size_t fi
 }  // namespace
 
 void ErrorSums::add(const ErrorSums& other) {
-  for (unsigned j = 0; j < kLambdas; ++j) log_w[j] += other.log_w[j];
+  for (size_t j = 0; j < log_w.size(); ++j) log_w[j] += other.log_w[j];
+  overall_slack += other.overall_slack;
+  overall_largest = std::max(overall_largest, other.overall_largest);
   s2 += other.s2;
   e2 += other.e2;
   for (unsigned w = 0; w < kWeights; ++w) {
@@ -69,8 +71,8 @@ void ErrorSums::add(const ErrorSums& other) {
   gradcodec::add(square, other.square);
   gradcodec::add(square_by_size, other.square_by_size);
   for (unsigned l = 0; l <= kLags; ++l) {
-    PairSums& to = pairs[l];
-    const PairSums& from = other.pairs[l];
+    LagSums& to = pairs[l];
+    const LagSums& from = other.pairs[l];
     to.d += from.d;
     to.p += from.p;
     to.expected_p += from.expected_p;
@@ -120,6 +122,7 @@ void ErrorCheck::take(const LawSums& chunk) {
   laws_.quartic += chunk.quartic;
   laws_.bias2 += chunk.bias2;
   laws_.eta2 += chunk.eta2;
+  laws_.largest_variance = std::max(laws_.largest_variance, chunk.largest_variance);
   laws_.largest_step = std::max(laws_.largest_step, chunk.largest_step);
 }
 
@@ -129,12 +132,6 @@ const BinomialLimits& ErrorCheck::limits() const {
     limits_.emplace(trials_.count(), options_.level / (2 * elements));
   });
   return *limits_;
-}
-
-double ErrorCheck::lambda(unsigned j) const {
-  constexpr std::array<double, kLambdas> kMultiples = {0.5, 1, 2};
-  const auto r = static_cast<double>(trials_.count());
-  return kMultiples[j] * std::sqrt(2 * std::log(kLambdas / options_.level) / (r * (r - 1) / 2 * laws_.quartic));
 }
 
 // Of one trial of one chunk: what test 1 needs before it can move.
@@ -170,9 +167,13 @@ void ErrorCheck::add_block(Block block, Room& room, Overall& overall, ErrorSums&
 }
 
 void ErrorCheck::move_e_processes(const Overall& trial, ErrorSums& out) const {
+  out.overall_slack += trial.slack;
+  out.overall_largest = std::max(out.overall_largest, trial.largest);
   if (trials_.count() < 2 || !(laws_.quartic > 0)) return;
-  for (unsigned j = 0; j < kLambdas; ++j) {
-    out.log_w[j] += e_increment(lambda(j), trial.d, trial.slack, trial.p, trial.largest, dither());
+  for (size_t j = 0; j < kOverallMultiples.size(); ++j) {
+    const double lambda = overall_lambda(j, static_cast<double>(trials_.count()), laws_.quartic, options_.level);
+    out.log_w[2 * j] += e_increment(lambda, trial.d, trial.slack, trial.p, trial.largest, dither());
+    out.log_w[2 * j + 1] += e_increment(lambda, -trial.d, trial.slack, trial.p, trial.largest, dither());
   }
 }
 
@@ -181,7 +182,7 @@ void ErrorCheck::add_histogram(const ErrorView& view, Block block, ErrorSums& ou
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     if (view.step[i] == 0) continue;
     const double place = (view.error[i] * view.inverse_step[i] + 0.5) * kBins;
-    ++out.histogram[static_cast<size_t>(std::clamp(place, 0.0, kBins - 1))];
+    ++out.histogram[place > 0 ? static_cast<size_t>(std::min(place, kBins - 1)) : 0];
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "codec/checks/error_view.h"
 #include "codec/checks/finding.h"
+#include "codec/checks/overall_bias.h"
 #include "codec/checks/tails.h"
 #include "codec/promise.h"
 
@@ -47,7 +48,7 @@ struct SquareSums {
 };
 
 // Of products of a z and the z a lag later: D, P, the expected P, what eta may add, the largest term, and how many.
-struct PairSums {
+struct LagSums {
   double d = 0, p = 0, expected_p = 0, slack = 0, largest = 0;
   uint64_t pairs = 0;
 };
@@ -60,14 +61,15 @@ struct SupportFault {
 
 // What a chunk gives; adds up.
 struct ErrorSums {
-  std::array<double, kLambdas> log_w = {};
+  std::array<double, 2 * kOverallMultiples.size()> log_w = {};  // for each lambda, and its negative
+  double overall_slack = 0, overall_largest = 0;                // what eta may add to all D; the largest |S| s
   double s2 = 0, e2 = 0;  // ||S||^2, S the sum of all trials' errors, and the sum of ||e||^2
   std::array<LinearSums, kWeights> linear;
   SquareSums square, square_by_size;
-  std::array<PairSums, kLags + 1> pairs;  // the last: between tensors
-  std::vector<uint64_t> histogram;        // of e / s + 1/2, in kUniformityBins
-  double resolution = 0;                  // max eta / s
-  double coordinate = -1;                 // how far the worst element is beyond its limit; at most 0 if none is
+  std::array<LagSums, kLags + 1> pairs;  // the last: between tensors
+  std::vector<uint64_t> histogram;       // of e / s + 1/2, in kUniformityBins
+  double resolution = 0;                 // max eta / s
+  double coordinate = -1;                // how far the worst element is beyond its limit; at most 0 if none is
   uint64_t coordinate_index = 0;
   bool laws_vary = false;             // from trial to trial
   std::optional<SupportFault> fault;  // the first
@@ -106,7 +108,6 @@ class ErrorCheck {
 
  private:
   bool dither() const { return laws_.twos == 0; }
-  double lambda(unsigned j) const;
   void begin(uint64_t chunk, Room& room) const;
   std::vector<uint64_t> earlier_chunks(uint64_t chunk) const;
   void set_weights(Room& room) const;

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "codec/checks/error_check.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr double kVarianceMargin = 0.02;
 constexpr uint64_t kManyTrials = 100000;  // more is not practical
-// How far above a test's threshold an effect must be to be found nine times in ten: the normal 90 % point.
-constexpr double kPower = 1.3;
 
 constexpr std::array<std::string_view, kWeights> kWeightNames = {"x", "x/var", "1", "sign", "|x|"};
 
@@ -86,13 +85,15 @@ const Finding* TensorFindings::reason() const {
 class ErrorVerdicts {
  public:
   ErrorVerdicts(const LawSums& laws, const ErrorSums& sums, const std::optional<Promise>& promise,
-                const CheckOptions& options, const std::vector<uint64_t>& lags, uint64_t trials)
+                const CheckOptions& options, const std::vector<uint64_t>& lags, uint64_t trials,
+                const BinomialLimits* limits)
       : laws_(laws),
         sums_(sums),
         promise_(promise),
         options_(options),
         lags_(lags),
         trials_(trials),
+        limits_(limits),
         r_(static_cast<double>(trials)),
         l2_(std::log(2 / options.level)),
         chance_(laws.twos + laws.uniforms > 0 && laws.variance > 0) {}
@@ -174,10 +175,15 @@ class ErrorVerdicts {
     } else if (promise_->omega) {
       finding.bound = *promise_->omega;
       finding.measured = laws_.norm2 > 0 ? laws_.variance / laws_.norm2 : 0;
-      if (laws_.variance > *promise_->omega * laws_.norm2 * (1 + 1e-9)) finding.verdict = Verdict::broken;
+      if (!(laws_.variance <= *promise_->omega * laws_.norm2 * (1 + 1e-9))) finding.verdict = Verdict::broken;
     } else {
       finding.verdict = Verdict::not_covered;
       finding.note = "no omega is promised";
+    }
+    // The means of laws are right to float64's rounding of their parts.
+    if (promise_->unbiased && laws_.bias2 > 1e-20 * (laws_.norm2 + laws_.variance)) {
+      finding.verdict = Verdict::broken;
+      finding.note = "the scheme declares to be unbiased, its laws are not: ||E x' - x||^2 = " + text_of(laws_.bias2);
     }
     if (promise_->max_error && laws_.largest_step > 2 * *promise_->max_error * (1 + 1e-9) && uniform()) {
       finding.verdict = Verdict::broken;
@@ -193,7 +199,7 @@ class ErrorVerdicts {
     finding.bound = 1 - *promise_->delta;
     const double error = laws_.variance + laws_.bias2;
     finding.measured = laws_.norm2 > 0 ? error / laws_.norm2 : 0;
-    if (error > finding.bound * laws_.norm2 * (1 + 0x1p-20)) finding.verdict = Verdict::broken;
+    if (!(error <= finding.bound * laws_.norm2 * (1 + 0x1p-20))) finding.verdict = Verdict::broken;
     out_.push_back(std::move(finding));
   }
 
@@ -212,28 +218,34 @@ class ErrorVerdicts {
   }
 
   void bias_overall() {
-    constexpr std::string_view kName = "bias overall", kPromise = "unbiased overall (bias^2 / variance)";
+    constexpr std::string_view kName = "bias overall",
+                               kPromise = "unbiased overall, workers independent (bias^2 / variance)";
     if (!applies(kName, kPromise, true)) return;
     Finding finding;
     finding.name = kName;
     finding.promise = kPromise;
     const double v = laws_.variance, sd0 = std::sqrt(2 * laws_.quartic / (r_ * (r_ - 1)));
     const double u = (sums_.s2 - sums_.e2) / (r_ * (r_ - 1));
-    const double largest = laws_.largest_step * laws_.largest_step / 4;  // of sigma^2
-    const double spread = 1.96 * std::sqrt(sd0 * sd0 + 4 * largest * std::max(u, 0.0) / r_);
-    const double c = std::sqrt(2 * std::log(kLambdas / options_.level));
+    const double spread = 1.96 * std::sqrt(sd0 * sd0 + 4 * laws_.largest_variance * std::max(u, 0.0) / r_);
+    const OverallSetting setting{.trials = r_,
+                                 .level = options_.level,
+                                 .quartic = laws_.quartic,
+                                 .largest_variance = laws_.largest_variance,
+                                 .slack = sums_.overall_slack,
+                                 .largest = sums_.overall_largest,
+                                 .uniform = uniform()};
     finding.measured = u / v;
     finding.low = (u - spread) / v;
     finding.high = (u + spread) / v;
-    finding.bound = c * sd0 / v;
-    finding.smallest = (c + kPower) * sd0 / v;
+    finding.bound = overall_threshold(setting) / v;
+    finding.smallest = overall_smallest(setting) / v;
     finding.margin = 1 / static_cast<double>(options_.messages);
     finding.z = u / sd0;
-    const double effective = v * v / laws_.quartic;
-    const bool broken = log_mean_exp(sums_.log_w) >= -std::log(options_.level);
-    decide(finding, broken,
-           std::sqrt(2.0) * (c + kPower) * static_cast<double>(options_.messages) / std::sqrt(effective) + 1);
-    if (!broken && finding.margin * v < laws_.eta2) finding.verdict = Verdict::below_resolution;
+    const bool broken = !(log_mean_exp(sums_.log_w) < -std::log(options_.level));
+    const double hidden = std::max(laws_.eta2, 2 * sums_.overall_slack / (r_ * (r_ - 1)));
+    const bool below = finding.margin * v < hidden;
+    decide(finding, broken, below ? 0 : overall_trials(setting, finding.margin * v, kManyTrials));
+    if (!broken && below) finding.verdict = Verdict::below_resolution;
     out_.push_back(std::move(finding));
   }
 
@@ -253,28 +265,20 @@ class ErrorVerdicts {
     finding.name = name;
     finding.promise = promise;
     const double unit = slope ? r_ * laws_.norm2 : std::sqrt(r_ * v);
-    const double beyond = std::fabs(sums.t) - sums.slack;
-    bool broken = beyond > std::sqrt(2 * v * l2_);
-    double critical = std::sqrt(2 * v * l2_);
-    if (!uniform()) {
-      const double c = sums.largest;
-      broken = beyond > 0 && v / (c * c) * bennett_g(c * beyond / v) >= l2_;
-      critical = bernstein(v, c, l2_);
-    }
+    const double deviation = std::sqrt(v);
+    const double critical = uniform() ? std::sqrt(2 * v * l2_) : bennett_threshold(v, sums.largest, l2_);
     finding.measured = sums.t / unit;
     finding.bound = (critical + sums.slack) / unit;
-    finding.low = (sums.t - critical - sums.slack) / unit;
-    finding.high = (sums.t + critical + sums.slack) / unit;
-    finding.smallest = (std::sqrt(2 * l2_) + kPower) * std::sqrt(v) / unit;
-    finding.z = sums.t / std::sqrt(v);
+    finding.low = finding.measured - finding.bound;
+    finding.high = finding.measured + finding.bound;
+    finding.smallest = finding.bound + kPower * deviation / unit;
+    finding.z = sums.t / deviation;
     if (slope) finding.margin = options_.margin;
-    const double excess = slope ? finding.smallest / options_.margin : 1;
-    decide(finding, broken, r_ * excess * excess);
-    out_.push_back(std::move(finding));
+    settle(finding, !(std::fabs(sums.t) - sums.slack < critical), sums.slack / unit);
   }
 
   void coordinate() {
-    constexpr std::string_view kName = "coordinate", kPromise = "each element unbiased (deviations)";
+    constexpr std::string_view kName = "coordinate", kPromise = "each element unbiased (steps)";
     if (!applies(kName, kPromise, true)) return;
     if (sums_.laws_vary) {
       out_.push_back(absent(kName, kPromise, "its law differs from trial to trial"));
@@ -283,10 +287,27 @@ class ErrorVerdicts {
     Finding finding;
     finding.name = kName;
     finding.promise = kPromise;
+    // A uniform error's sum is at most R s / 2, and a count of ups at most R: few trials can show nothing.
     const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
-    finding.smallest = (std::sqrt(2 * std::log(2 * elements / options_.level)) + kPower) / std::sqrt(r_);
-    decide(finding, sums_.coordinate > 0, 0);
+    const double log_tail = std::log(2 * elements / options_.level);
+    finding.smallest = std::sqrt(log_tail / (6 * r_)) + kPower / std::sqrt(12 * r_);
+    if (limits_ != nullptr) finding.smallest = std::max(finding.smallest, limits_->smallest_shift());
+    finding.smallest += sums_.resolution;
+    if (!(finding.smallest < 0.5)) {
+      out_.push_back(absent(kName, kPromise, "more trials are needed to show anything of one element"));
+      return;
+    }
+    decide(finding, !(sums_.coordinate <= 0), 0);
     if (finding.verdict == Verdict::broken) finding.note = "element " + std::to_string(sums_.coordinate_index);
+    out_.push_back(std::move(finding));
+  }
+
+  // What could have been missed shrinks with the square root of the number of trials, but for what eta may add, which
+  // is `hidden` of it in any number.
+  void settle(Finding& finding, bool broken, double hidden) {
+    const double needed = (finding.smallest - hidden) / (finding.margin - hidden);
+    decide(finding, broken, needed > 0 ? r_ * needed * needed : std::numeric_limits<double>::infinity());
+    if (finding.verdict == Verdict::undecided && hidden >= finding.margin) finding.verdict = Verdict::below_resolution;
     out_.push_back(std::move(finding));
   }
 
@@ -306,22 +327,22 @@ class ErrorVerdicts {
     finding.bound = 1 + critical / sums.expected;
     finding.low = finding.measured - critical / sums.expected;
     finding.high = finding.measured + critical / sums.expected;
-    finding.smallest = ((std::sqrt(2 * l2_) + kPower) * spread + sums.slack) / sums.expected;
+    finding.smallest = (critical + kPower * spread) / sums.expected;
     if (spread > 0) finding.z = (sums.q - sums.expected) / spread;
     if (has_margin) finding.margin = kVarianceMargin;
-    const double excess = finding.smallest / kVarianceMargin;
-    decide(finding, beyond > critical, has_margin ? r_ * excess * excess : 0);
-    const double slack = sums.slack / sums.expected;
-    if (finding.verdict != Verdict::broken && slack > kVarianceMargin) finding.verdict = Verdict::below_resolution;
-    out_.push_back(std::move(finding));
+    settle(finding, !(beyond <= critical), sums.slack / sums.expected);
   }
 
   void variance() { squares("variance", "variance as declared (ratio)", sums_.square, true); }
 
   void variance_by_size() { squares("var |x|", "variance as declared, by |x| (ratio)", sums_.square_by_size, false); }
 
-  void pairs(const std::string& name, const std::string& promise, const PairSums& sums) {
+  void pairs(const std::string& name, const std::string& promise, const LagSums& sums) {
     if (!applies(name, promise, false)) return;
+    if (promise_ && !promise_->independent) {
+      out_.push_back(absent(name, promise, "the scheme does not promise independence"));
+      return;
+    }
     if (sums.pairs == 0 || !(sums.expected_p > 0)) {
       out_.push_back(absent(name, promise, "no pair that has chance"));
       return;
@@ -333,11 +354,12 @@ class ErrorVerdicts {
     const std::array<double, 2> log_w = {e_increment(lambda, sums.d, sums.slack, sums.p, sums.largest, uniform()),
                                          e_increment(lambda, -sums.d, sums.slack, sums.p, sums.largest, uniform())};
     const double unit = std::sqrt(sums.expected_p * static_cast<double>(sums.pairs));
+    const double h = uniform() ? 0.5 : bennett_h(lambda * sums.largest);
     finding.measured = sums.d / unit;
-    finding.bound = (std::sqrt(2 * l2_ * sums.expected_p) + sums.slack) / unit;
-    finding.smallest = ((std::sqrt(2 * l2_) + kPower) * std::sqrt(sums.expected_p) + sums.slack) / unit;
+    finding.bound = (l2_ / lambda + lambda * sums.expected_p * h + sums.slack) / unit;
+    finding.smallest = finding.bound + kPower * std::sqrt(sums.expected_p) / unit;
     finding.z = sums.d / std::sqrt(sums.expected_p);
-    decide(finding, log_mean_exp(log_w) >= -std::log(options_.level), 0);
+    decide(finding, !(log_mean_exp(log_w) < -std::log(options_.level)), 0);
     out_.push_back(std::move(finding));
   }
 
@@ -373,7 +395,7 @@ class ErrorVerdicts {
     finding.measured = distance;
     finding.bound = std::sqrt(l2_ / (2 * static_cast<double>(total))) + sums_.resolution;
     finding.smallest = finding.bound + kPower / (2 * std::sqrt(static_cast<double>(total)));
-    decide(finding, distance > finding.bound, 0);
+    decide(finding, !(distance <= finding.bound), 0);
     out_.push_back(std::move(finding));
   }
 
@@ -383,6 +405,7 @@ class ErrorVerdicts {
   const CheckOptions& options_;
   const std::vector<uint64_t>& lags_;
   const uint64_t trials_;
+  const BinomialLimits* limits_;  // of `two`; null if there is none
   const double r_, l2_;
   const bool chance_;
   std::vector<Finding> out_;
@@ -396,7 +419,9 @@ TensorFindings ErrorCheck::findings() const {
   out.variance = laws_.variance;
   if (laws_.quartic > 0) out.effective = laws_.variance * laws_.variance / laws_.quartic;
   if (laws_.norm2 > 0) out.resolution = std::sqrt(laws_.eta2 / laws_.norm2);
-  out.findings = ErrorVerdicts(laws_, sums_, promise_, options_, lags_, trials_.count()).all();
+  out.findings = ErrorVerdicts(laws_, sums_, promise_, options_, lags_, trials_.count(),
+                               laws_.twos > 0 && trials_.count() > 1 && !sums_.laws_vary ? &limits() : nullptr)
+                     .all();
   return out;
 }
 

@@ -100,6 +100,7 @@ void ErrorView::add_to_sums(size_t i, Range range) {
   const double sigma2 = variance[i], bias = std::isfinite(target) ? expected_[i] - target : 0;
   sums_.variance += sigma2;
   sums_.quartic += sigma2 * sigma2;
+  sums_.largest_variance = std::max(sums_.largest_variance, sigma2);
   sums_.bias2 += bias * bias;
   sums_.eta2 += eta[i] * eta[i];
   sums_.largest_step = std::max(sums_.largest_step, step[i]);
@@ -110,7 +111,7 @@ bool ErrorView::any_beyond(Block block) const {
   int beyond = 0;
 #pragma omp simd reduction(| : beyond)
   for (size_t i = block.first; i < block.first + block.count; ++i)
-    beyond |= std::fabs(error[i]) > step[i] / 2 + eta[i] ? 1 : 0;
+    beyond |= std::fabs(error[i]) <= step[i] / 2 + eta[i] ? 0 : 1;  // NaN is beyond
   return beyond != 0;
 }
 

@@ -22,6 +22,7 @@ struct LawSums {
   double quartic = 0;                                                     // V4: sum of sigma^4
   double bias2 = 0;                                                       // sum of (expected - target)^2
   double eta2 = 0;                                                        // sum of eta^2
+  double largest_variance = 0;                                            // sigma^2
   double largest_step = 0;  // the error is at most half of it (uniform) or all of it (two)
 };
 

@@ -22,7 +22,7 @@ double inner_product(std::span<const T> a, std::span<const T> b) {
 }
 
 // What the cosine of a pair of vectors is made of.
-struct PairSums {
+struct CosineSums {
   Sum ab, aa, bb;
 
   // Absent if either vector is zero, or squares pass float64.

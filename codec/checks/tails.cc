@@ -17,6 +17,17 @@ double bennett_g(double u) {
   return (1 + u) * std::log1p(u) - u;
 }
 
+double bennett_threshold(double v, double c, double l) {
+  if (!(c > 0)) return std::sqrt(2 * v * l);
+  // Between the normal bound and Bernstein's.
+  double low = std::sqrt(2 * v * l), high = low + c * l / 3;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (v / (c * c) * bennett_g(c * middle / v) < l ? low : high) = middle;
+  }
+  return high;
+}
+
 double log_binomial_tail(uint64_t k, uint64_t n, double p, std::span<const double> log_factorials) {
   if (k == 0) return 0;
   if (k > n || p <= 0) return -std::numeric_limits<double>::infinity();
@@ -50,6 +61,21 @@ BinomialLimits::BinomialLimits(uint64_t n, double level) : lower_(static_cast<si
     }
     lower_[static_cast<size_t>(k)] = std::exp(low);
   }
+  // A p above every limit cannot be seen to rise, nor, by symmetry, its complement to fall.
+  smallest_shift_ = 1 - lower(n);
+  for (uint64_t k = 1; k <= n; ++k) smallest_shift_ = std::max(smallest_shift_, shift_found(k, log_factorials));
+}
+
+// From a p that needs k successes to be left behind, to the one that has them nine times in ten.
+double BinomialLimits::shift_found(uint64_t k, std::span<const double> log_factorials) const {
+  const uint64_t n = lower_.size() - 1;
+  const double log_often = std::log(0.9);
+  double low = lower(k), high = 1;
+  while (high - low > 0x1p-12) {
+    const double middle = (low + high) / 2;
+    (log_binomial_tail(k, n, middle, log_factorials) < log_often ? low : high) = middle;
+  }
+  return high - lower(k - 1);
 }
 
 double log_mean_exp(std::span<const double> x) {

@@ -8,6 +8,9 @@
 
 namespace gradcodec {
 
+// How many deviations above a test's threshold an effect must be to be found nine times in ten: the normal 90 % point.
+inline constexpr double kPower = 1.3;
+
 // (e^t - 1 - t) / t^2 for t >= 0; 1/2 at 0. A centred variable X <= b of variance v has log E e^(lambda X) <= lambda^2
 // v h(lambda b) (Bennett, JASA 57, 1962).
 double bennett_h(double t);
@@ -15,6 +18,9 @@ double bennett_h(double t);
 // (1 + u) ln(1 + u) - u for u >= 0: P(sum >= t) <= exp(-(v / c^2) g(c t / v)) for a sum of total variance v whose terms
 // are at most c above their means.
 double bennett_g(double u);
+
+// The t at which that bound is e^-l.
+double bennett_threshold(double v, double c, double l);
 
 // ln P(X >= k) for X ~ Bin(n, p), exact to rounding. `log_factorials` holds ln 0! to ln n!.
 double log_binomial_tail(uint64_t k, uint64_t n, double p, std::span<const double> log_factorials);
@@ -29,8 +35,14 @@ class BinomialLimits {
   // The largest p, by symmetry, is 1 - lower(n - k).
   double lower(uint64_t k) const { return lower_[static_cast<size_t>(k)]; }
 
+  // The largest shift of a p, whatever it is, that would be missed more than once in ten: k out of the limits of p.
+  double smallest_shift() const { return smallest_shift_; }
+
  private:
+  double shift_found(uint64_t k, std::span<const double> log_factorials) const;
+
   std::vector<double> lower_;
+  double smallest_shift_ = 1;
 };
 
 // ln of the mean of e^x.

@@ -85,7 +85,7 @@ Moments lag_w(const std::vector<float>& x, Kind kind, uint64_t runs, bool penalt
     ErrorCheck check(simulated, nullptr, options);
     ErrorCheck::Room room;
     check.take(check.survey(0, room));
-    const PairSums sums = check.measure(0, room).pairs[0];
+    const LagSums sums = check.measure(0, room).pairs[0];
     const double lambda = 1 / std::sqrt(sums.expected_p);
     w.add(std::exp(penalty ? e_increment(lambda, sums.d, sums.slack, sums.p, sums.largest, kind == Kind::uniform)
                            : lambda * sums.d));

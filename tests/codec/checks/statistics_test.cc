@@ -195,12 +195,12 @@ TEST_CASE("cosines") {
     return inner_product(std::span<const float>(x), std::span<const float>(y));
   };
   CHECK(product(a, b) == 24);
-  PairSums sums;
+  CosineSums sums;
   sums.ab.add(product(a, b));
   sums.aa.add(product(a, a));
   sums.bb.add(product(b, b));
   CHECK(sums.cosine() == Approx(24 / (5 * std::sqrt(26.0))));
-  CHECK(std::isnan(PairSums().cosine()));
+  CHECK(std::isnan(CosineSums().cosine()));
 }
 
 }  // namespace
