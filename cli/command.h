@@ -17,6 +17,7 @@ Command add_compress(CLI::App& root);
 Command add_decompress(CLI::App& root);
 Command add_info(CLI::App& root);
 Command add_schemes(CLI::App& root);
+Command add_stats(CLI::App& root);
 Command add_verify(CLI::App& root);
 
 }  // namespace gradcodec

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,16 +23,6 @@ struct InfoArguments {
   std::string input, schema_out;
   bool test = false, json = false, force = false, stream = false;
 };
-
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text;
-  for (const uint64_t dim : shape) text += (text.empty() ? "" : "x") + std::to_string(dim);
-  return text.empty() ? "scalar" : text;
-}
-
-std::string origin_text(DumpKind kind) {
-  return kind == DumpKind::npy ? "npy" : kind == DumpKind::npz ? "npz" : "hdf5";
-}
 
 std::string coder_text(uint16_t id) {
   const Coder* coder = find_coder(id);

@@ -22,4 +22,14 @@ void print_table(const std::vector<std::vector<std::string>>& rows, size_t left)
   }
 }
 
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text;
+  for (const uint64_t dim : shape) text += (text.empty() ? "" : "x") + std::to_string(dim);
+  return text.empty() ? "scalar" : text;
+}
+
+std::string origin_text(DumpKind kind) {
+  return kind == DumpKind::npy ? "npy" : kind == DumpKind::npz ? "npz" : "hdf5";
+}
+
 }  // namespace gradcodec

@@ -1,14 +1,20 @@
-// Tables for people.
+// Tables and shapes as they are printed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "format/dumps/source.h"
 
 namespace gradcodec {
 
 // Prints rows of equally many cells on stdout, columns as wide as what is in them: the first `left` aligned left, the
 // others right. The first row is the heading; there is at least that.
 void print_table(const std::vector<std::vector<std::string>>& rows, size_t left);
+
+std::string shape_text(const std::vector<uint64_t>& shape);  // 300x784, scalar
+std::string origin_text(DumpKind kind);                      // npy, npz, hdf5
 
 }  // namespace gradcodec

@@ -38,7 +38,7 @@ VerifyOptions options_of(const VerifyArguments& args) {
 }
 
 int exit_of(const VerifyArguments& args, const VerifyReport& report) {
-  const bool failed = report.broken() || (args.strict && report.undecided());
+  const bool failed = report.broken() || (args.strict && (report.undecided() || !report.canonical()));
   return static_cast<int>(failed ? Exit::check_failed : Exit::ok);
 }
 
@@ -149,7 +149,8 @@ Command add_verify(CLI::App& root) {
   app.add_option("--alpha", args->alpha, "chance that an honest scheme is called broken, over all tests [1e-6]");
   app.add_option("--margin", args->margin, "bias along x, as a part of x, that does not matter [0.01]");
   app.add_option("--messages", args->messages, "messages whose mean is to gain from more of them [100]");
-  app.add_flag("--strict", args->strict, "exit code 1 if anything is undecided, too");
+  app.add_flag("--strict", args->strict,
+               "exit code 1 also if anything is undecided, or a file is not in canonical form");
   app.add_flag("--json", args->json, "for programs");
   args->CodingArguments::declare(app);
   args->common.declare(app);

@@ -57,7 +57,8 @@ const Finding* worst_of(const TensorFindings& findings, Belongs belongs) {
     return std::isnan(f.measured) ? -1.0 : std::fabs(f.measured) / f.bound;
   };
   for (const Finding& finding : findings.findings) {
-    if (belongs(finding) && (worst == nullptr || nearness(finding) > nearness(*worst))) worst = &finding;
+    if (finding.verdict == Verdict::not_covered || !belongs(finding)) continue;
+    if (worst == nullptr || nearness(finding) > nearness(*worst)) worst = &finding;
   }
   return worst;
 }
@@ -77,12 +78,12 @@ std::string cell(double value) { return std::isnan(value) ? "" : short_number(va
 
 std::vector<std::string> row_of(const Finding& finding, const std::string& promise) {
   return {promise,
+          verdict_text(finding),
           cell(finding.measured),
           cell(finding.bound),
           interval_text(finding),
           cell(finding.smallest),
-          cell(finding.margin),
-          verdict_text(finding) + (finding.note.empty() ? "" : " (" + escaped(finding.note) + ")")};
+          cell(finding.margin)};
 }
 
 std::string title_of(const TensorFindings& findings) {
@@ -99,13 +100,35 @@ std::string head_of(const TensorFindings& f) {
   return text;
 }
 
+// What the tables leave out, by reason, and why what is broken is.
+void print_notes(const TensorFindings& findings) {
+  std::vector<std::pair<std::string, std::string>> reasons;  // and what they are reasons of
+  for (const Finding& finding : findings.findings) {
+    if (finding.verdict == Verdict::broken && !finding.note.empty()) {
+      std::printf("broken: %s: %s\n", finding.promise.c_str(), escaped(finding.note).c_str());
+    }
+    if (finding.verdict != Verdict::not_covered) continue;
+    const auto same =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& reason) { return reason.first == finding.note; });
+    if (same == reasons.end()) {
+      reasons.emplace_back(finding.note, finding.name);
+    } else {
+      same->second += ", " + finding.name;
+    }
+  }
+  for (const auto& [reason, names] : reasons) {
+    std::printf("not covered: %s (%s)\n", names.c_str(), escaped(reason).c_str());
+  }
+}
+
 void print_findings(const TensorFindings& findings, bool all) {
   std::printf("%s\n", head_of(findings).c_str());
   std::vector<std::vector<std::string>> rows = {
-      {"promise", "measured", "bound", "interval", "smallest found", "margin", "verdict"}};
+      {"promise", "verdict", "measured", "bound", "interval", "smallest found", "margin"}};
   const Finding* linear = worst_of(findings, is_linear);
   const Finding* lag = worst_of(findings, is_lag);
   for (const Finding& finding : findings.findings) {
+    if (finding.verdict == Verdict::not_covered) continue;
     const bool grouped = is_linear(finding) || is_lag(finding);
     if (all || !grouped) {
       rows.push_back(row_of(finding, finding.promise));
@@ -113,7 +136,8 @@ void print_findings(const TensorFindings& findings, bool all) {
       rows.push_back(row_of(finding, finding.promise + (&finding == lag ? ", worst" : ", worst of 4")));
     }
   }
-  print_table(rows, 1);
+  if (rows.size() > 1) print_table(rows, 2);
+  print_notes(findings);
   std::printf("\n");
 }
 
@@ -165,11 +189,7 @@ VerifyReport::VerifyReport(VerifySubject subject, size_t tensors, bool json, boo
 
 void VerifyReport::add_file(uint64_t bytes, size_t tensors, bool digests, const std::vector<Departure>& departures) {
   is_file_ = true;
-  for (const Departure& departure : departures) {
-    const std::string place = (departure.tensor.empty() ? "" : escaped(departure.tensor) + ", ") + departure.place;
-    if (++broken_count_ <= kMaxBroken) broken_.push_back("not canonical: " + place);
-    if (!json_) std::printf("not canonical: %s: %s\n", place.c_str(), escaped(departure.text).c_str());
-  }
+  departures_ = departures.size();
   if (json_) {
     Json list = Json::array();
     for (const Departure& d : departures) list.push_back({{"tensor", d.tensor}, {"place", d.place}, {"text", d.text}});
@@ -177,10 +197,15 @@ void VerifyReport::add_file(uint64_t bytes, size_t tensors, bool digests, const 
                 dump(list).c_str());
     return;
   }
-  std::printf("%s: %s bytes, %s tensors: every check is right%s%s\n\n", escaped(subject_.input).c_str(),
+  std::printf("%s: %s bytes, %s tensors: every check is right%s; %s\n", escaped(subject_.input).c_str(),
               with_commas(bytes).c_str(), with_commas(tensors).c_str(),
               digests ? ", every digest too" : "; it holds no digests",
-              departures.empty() ? "; in canonical form" : "");
+              departures.empty() ? "in canonical form" : "not in canonical form, though every reader reads it:");
+  for (const Departure& departure : departures) {
+    std::printf("  %s%s: %s\n", departure.tensor.empty() ? "" : (escaped(departure.tensor) + ", ").c_str(),
+                departure.place.c_str(), escaped(departure.text).c_str());
+  }
+  std::printf("\n");
 }
 
 void VerifyReport::add(const TensorFindings& findings) {
@@ -247,7 +272,8 @@ std::string VerifyReport::summary() const {
     for (size_t i = 0; i < broken_.size(); ++i) text += (i == 0 ? "" : ", ") + broken_[i];
     return text + (broken_count_ > broken_.size() ? ", ..." : "");
   }
-  if (is_file_ && tensors_ == 0) return text + "intact and canonical; --against DUMP tests its promises";
+  if (is_file_) text += departures_ == 0 ? "intact, canonical; " : "intact, not canonical; ";
+  if (is_file_ && tensors_ == 0) return text + "--against DUMP tests its promises";
   if (undecided()) {
     text += "nothing broken, " + with_commas(undecided_) + " undecided (" + undecided_first_ +
             (undecided_ > 1 ? ", ..." : "") + "); ";

@@ -26,7 +26,7 @@ class VerifyReport {
   // one if `verbose`.
   VerifyReport(VerifySubject subject, size_t tensors, bool json, bool verbose);
 
-  // A .gradz file whose checks are all right, and where it is not in canonical form.
+  // A .gradz file whose checks are all right, and where it is not written as this program writes it.
   void add_file(uint64_t bytes, size_t tensors, bool digests, const std::vector<Departure>& departures);
 
   void add(const TensorFindings& findings);
@@ -34,6 +34,7 @@ class VerifyReport {
 
   bool broken() const { return broken_count_ > 0; }
   bool undecided() const { return undecided_ > 0; }
+  bool canonical() const { return departures_ == 0; }
 
  private:
   void add_line(const TensorFindings& findings);
@@ -45,6 +46,7 @@ class VerifyReport {
   std::vector<std::vector<std::string>> lines_;
   std::vector<std::string> broken_;  // "fc1.weight: linear x", the first few
   uint64_t broken_count_ = 0, undecided_ = 0, below_ = 0, tensors_ = 0, values_ = 0, needed_ = 0;
+  uint64_t departures_ = 0;
   bool none_decides_ = false;
   std::string undecided_first_;
   double largest_slope_ = 0, largest_variance_ = 0;  // that could have been missed where nothing is undecided

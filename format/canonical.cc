@@ -60,7 +60,7 @@ class CanonicalCheck {
 
   std::vector<Departure> run(unsigned threads, uint64_t memory) {
     progress_.total += total_bytes(message_.schema());
-    check_blocks();
+    in_file(message_.file().name(), [&] { check_blocks(); });
     const Crew crew = crew_for(message_.schema(), threads, memory, false);
     run_ordered<ChunkCheck>(
         crew.threads, crew.slots, [this](ChunkCheck& item) { return make(item); },

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "codec/error.h"
 #include "format/layout.h"
@@ -26,6 +27,17 @@ auto in_tensor(const TensorInfo& info, F f) {
     return f();
   } catch (Error& error) {
     error.in_tensor(info.name);
+    throw;
+  }
+}
+
+// The same for the file of this name.
+template <typename F>
+auto in_file(std::string_view name, F f) {
+  try {
+    return f();
+  } catch (Error& error) {
+    error.in_file(name);
     throw;
   }
 }

@@ -23,6 +23,16 @@ std::span<const float> DumpTensor::read(Range range, std::span<float> scratch) c
   return out;
 }
 
+void DumpTensor::read_exactly(Range range, std::span<double> out) const {
+  if (info_.dtype.code == DType::f8) {
+    data_->read(range, std::as_writable_bytes(out));
+    return;
+  }
+  std::vector<float> values(out.size());
+  read(range, values);
+  std::copy(values.begin(), values.end(), out.begin());
+}
+
 void DumpTensor::look_for_loss(ByteView bytes, std::span<const float> values) const {
   for (size_t i = 0; i < values.size() && !normal_; ++i) {
     double before;

@@ -1,4 +1,4 @@
-// The float32 values of a float tensor of a dump.
+// The values of a tensor of a dump: float32, as schemes see them, or float64.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,6 +10,7 @@
 
 namespace gradcodec {
 
+// The float32 values of a tensor of a float type.
 class DumpTensor final : public Tensor {
  public:
   DumpTensor(TensorInfo info, std::unique_ptr<TensorData> data) : info_(std::move(info)), data_(std::move(data)) {}
@@ -21,8 +22,11 @@ class DumpTensor final : public Tensor {
   // Throws what TensorData::read throws.
   std::span<const float> read(Range range, std::span<float> scratch) const override;
 
-  // Whether values were read, none of which is larger than float32's subnormal numbers, and some were not zero before
-  // they became float32: then nothing that is said of the float32 values is true of the tensor.
+  // The values as float64, exactly, into `out` of range.count. Thread-safe. Throws likewise.
+  void read_exactly(Range range, std::span<double> out) const;
+
+  // Whether values were read by `read`, none of which is larger than float32's subnormal numbers, and some were not
+  // zero before they became float32: then nothing that is said of the float32 values is true of the tensor.
   bool is_lost() const { return vanishing_ && !normal_; }
 
  private:

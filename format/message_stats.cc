@@ -53,7 +53,7 @@ class Statistician {
     out_.tensors.resize(message.tensors());
     for (size_t i = 0; i < message.tensors(); ++i) begin_tensor(i);
     if (dump_ == nullptr) return;
-    Partners partners = match_tensors(message.schema(), *dump);
+    Partners partners = in_file(message.file().name(), [&] { return match_tensors(message.schema(), *dump); });
     partners_ = std::move(partners.in_dump);
     out_.only_in_file = std::move(partners.only_in_file);
     out_.only_in_dump = std::move(partners.only_in_dump);

@@ -12,17 +12,6 @@ namespace {
 
 constexpr uint64_t kTensorMemory = 1024;  // of what is kept for a tensor, more or less
 
-// What goes wrong is said to be in this file.
-template <typename F>
-auto in_file(const RandomFile& file, F f) {
-  try {
-    return f();
-  } catch (Error& error) {
-    error.in_file(file.name());
-    throw;
-  }
-}
-
 }  // namespace
 
 // Notes where each frame lies, and restores each tensor, as the frames go by.
@@ -55,7 +44,7 @@ class StoredMessage::Recorder final : public FrameReader {
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
                              Progress& progress)
     : file_(std::move(file)), memory_(memory) {
-  in_file(*file_, [&] { read_whole(threads, progress); });
+  in_file(file_->name(), [&] { read_whole(threads, progress); });
 }
 
 void StoredMessage::read_whole(unsigned threads, Progress& progress) {
@@ -109,7 +98,7 @@ FramePlace StoredMessage::place(size_t tensor, uint64_t chunk) const {
 }
 
 void StoredMessage::read_frame_at(uint64_t number, const FramePlace& place, FrameBytes& frame) const {
-  in_file(*file_, [&] {
+  in_file(file_->name(), [&] {
     in_tensor(info(place.tensor), [&] {
       InputStream input(file_, offsets_[static_cast<size_t>(number)]);
       const std::string text = "frame " + std::to_string(number) + " (" + place.text() + ")";
@@ -131,12 +120,12 @@ void StoredMessage::load(size_t tensor, uint64_t chunk, Piece& piece) const {
   piece.place = place(tensor, chunk);
   const uint64_t skipped = piece.place.chunks > 1 ? 1 : 0;  // the frame of parameters
   read_frame_at(first_frames_[tensor] + skipped + chunk, piece.place, piece.frame);
-  in_file(*file_, [&] { decode_frame(info(tensor), restored_[tensor], piece.place, piece.frame, piece.work); });
+  in_file(file_->name(), [&] { decode_frame(info(tensor), restored_[tensor], piece.place, piece.frame, piece.work); });
 }
 
 void StoredMessage::convert(Piece& piece) const {
   const size_t tensor = piece.place.tensor;
-  in_file(*file_, [&] {
+  in_file(file_->name(), [&] {
     convert_frame(info(tensor), restored_[tensor], piece.place, piece.frame, piece.work, piece.elements);
   });
 }

@@ -94,6 +94,7 @@ class Verifier {
     check_.level = options.alpha / (kTestsPerTensor * static_cast<double>(std::max<uint64_t>(1, subjects)));
     check_.margin = options.margin;
     check_.messages = options.messages;
+    check_.knows_encoder = bench.knows_encoder();
     check_.outside = bench.outside();
     threads_ = thread_count();
   }

@@ -24,6 +24,7 @@ class VerifyBench {
   virtual ~VerifyBench() = default;
   virtual const Schema& schema() const = 0;
   virtual uint64_t trials() const = 0;
+  virtual bool knows_encoder() const = 0;                // CheckOptions::knows_encoder
   virtual std::string outside() const = 0;               // CheckOptions::outside
   virtual std::string why_not(size_t tensor) const = 0;  // why a tensor is not tested; empty if it is
   virtual bool carries_bytes(size_t tensor) const = 0;
@@ -37,6 +38,7 @@ class EncodingBench final : public VerifyBench {
   EncodingBench(Source& source, const CompressOptions& options, uint64_t trials);
   const Schema& schema() const override { return schema_; }
   uint64_t trials() const override { return trials_; }
+  bool knows_encoder() const override { return true; }
   std::string outside() const override { return ""; }
   std::string why_not(size_t) const override { return ""; }
   bool carries_bytes(size_t tensor) const override { return choices_[tensor].scheme->carries_bytes(); }
@@ -60,6 +62,7 @@ class StoredBench final : public VerifyBench {
   StoredBench(const StoredMessage& message, Source& dump, const SchemeChoice* choice);
   const Schema& schema() const override { return message_.schema(); }
   uint64_t trials() const override { return 1; }
+  bool knows_encoder() const override { return message_.message().digests; }  // which were compared
   std::string outside() const override;
   std::string why_not(size_t tensor) const override;
   bool carries_bytes(size_t tensor) const override { return message_.decoder(tensor) == nullptr; }

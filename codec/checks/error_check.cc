@@ -137,45 +137,48 @@ double ErrorCheck::lambda(unsigned j) const {
   return kMultiples[j] * std::sqrt(2 * std::log(kLambdas / options_.level) / (r * (r - 1) / 2 * laws_.quartic));
 }
 
-// Test 1: each trial's error against the sum of those before it, an e-process for each lambda.
-void ErrorCheck::add_overall(const ErrorView& view, std::vector<double>& sum, ErrorSums& out) const {
-  const size_t n = view.size();
-  const double *error = view.error.data(), *variance = view.variance.data(), *eta = view.eta.data(),
-               *step = view.step.data();
-  double* s = sum.data();
-  double d = 0, p = 0, slack = 0, largest = 0, e2 = 0;
-#pragma omp simd reduction(+ : d, p, slack, e2) reduction(max : largest)
-  for (size_t i = 0; i < n; ++i) {
-    const double before = s[i], size = std::fabs(before);
-    d += before * error[i];
-    p += before * before * variance[i];
-    slack += size * eta[i];
-    largest = std::max(largest, size * step[i]);
-    e2 += error[i] * error[i];
-    s[i] = before + error[i];
-  }
-  out.e2 += e2;
-  if (trials_.count() < 2 || !(laws_.quartic > 0)) return;
-  for (unsigned j = 0; j < kLambdas; ++j) out.log_w[j] += e_increment(lambda(j), d, slack, p, largest, dither());
-}
+// Of one trial of one chunk: what test 1 needs before it can move.
+struct ErrorCheck::Overall {
+  double d = 0, p = 0, slack = 0, largest = 0;
+};
 
-void ErrorCheck::add_squares(const ErrorView& view, const Room& room, ErrorSums& out) {
-  const size_t n = view.size();
-  const double *error = view.error.data(), *size = room.size.data();
-  double q = 0, q_by_size = 0;
-#pragma omp simd reduction(+ : q, q_by_size)
-  for (size_t i = 0; i < n; ++i) {
-    const double square = error[i] * error[i];
-    q += square;
-    q_by_size += square * size[i];
+// Test 1 (each trial's error against the sum of those before it) and the squares of tests 4 and 5.
+void ErrorCheck::add_block(Block block, Room& room, Overall& overall, ErrorSums& out) {
+  const ErrorView& view = room.current;
+  const double *error = view.error.data(), *variance = view.variance.data(), *eta = view.eta.data(),
+               *step = view.step.data(), *size = room.size.data();
+  double* sum = room.sum.data();
+  double d = 0, p = 0, slack = 0, largest = overall.largest, q = 0, q_by_size = 0;
+#pragma omp simd reduction(+ : d, p, slack, q, q_by_size) reduction(max : largest)
+  for (size_t i = block.first; i < block.first + block.count; ++i) {
+    const double before = sum[i], magnitude = std::fabs(before), e = error[i];
+    d += before * e;
+    p += before * before * variance[i];
+    slack += magnitude * eta[i];
+    largest = std::max(largest, magnitude * step[i]);
+    q += e * e;
+    q_by_size += e * e * size[i];
+    sum[i] = before + e;
   }
+  overall.d += d;
+  overall.p += p;
+  overall.slack += slack;
+  overall.largest = largest;
+  out.e2 += q;
   out.square.q += q;
   out.square_by_size.q += q_by_size;
 }
 
-void ErrorCheck::add_histogram(const ErrorView& view, ErrorSums& out) {
+void ErrorCheck::move_e_processes(const Overall& trial, ErrorSums& out) const {
+  if (trials_.count() < 2 || !(laws_.quartic > 0)) return;
+  for (unsigned j = 0; j < kLambdas; ++j) {
+    out.log_w[j] += e_increment(lambda(j), trial.d, trial.slack, trial.p, trial.largest, dither());
+  }
+}
+
+void ErrorCheck::add_histogram(const ErrorView& view, Block block, ErrorSums& out) {
   constexpr auto kBins = static_cast<double>(kUniformityBins);
-  for (size_t i = 0; i < view.size(); ++i) {
+  for (size_t i = block.first; i < block.first + block.count; ++i) {
     if (view.step[i] == 0) continue;
     const double place = (view.error[i] * view.inverse_step[i] + 0.5) * kBins;
     ++out.histogram[static_cast<size_t>(std::clamp(place, 0.0, kBins - 1))];
@@ -205,20 +208,21 @@ ErrorSums ErrorCheck::law_sums(const ErrorView& view, const Room& room) const {
     const double sigma2 = view.variance[i], eta = view.eta[i];
     const std::array<double, kWeights> weights = {room.x[i], room.sharp[i], 1, sign(room.x[i]), room.size[i]};
     for (unsigned w = 0; w < kWeights; ++w) {
+      const double size = std::fabs(weights[w]);
       LinearSums& linear = out.linear[w];
-      linear.variance += weights[w] * weights[w] * sigma2;
-      linear.largest = std::max(linear.largest, std::fabs(weights[w]) * s);
-      linear.slack += std::fabs(weights[w]) * eta;
+      linear.variance += size * size * sigma2;
+      linear.largest = std::max(linear.largest, size * s);
+      linear.slack += size * eta;
     }
     const bool uniform = view.kind(i) == Law::uniform;
     // Var e^2: of two points s^2 sigma^2 (1 - 2f)^2 = sigma^2 (s^2 - 4 sigma^2).
-    const double v4 = uniform ? s * s * s * s / 180 : sigma2 * (s * s - 4 * sigma2);
+    const double variance = uniform ? s * s * s * s / 180 : sigma2 * (s * s - 4 * sigma2);
     const double largest = uniform ? s * s / 6 : s * s;
-    const double slack = 2 * eta * std::sqrt(sigma2) + eta * eta + s * eta;
+    const double slack = eta * (2 * std::sqrt(sigma2) + eta + s);
     const double size = room.size[i];
-    add(out.square, {0, sigma2, v4, largest, slack});
-    add(out.square_by_size, {0, size * sigma2, size * size * v4, size * largest, size * slack});
-    out.resolution = std::max(out.resolution, eta / s);
+    add(out.square, {0, sigma2, variance, largest, slack});
+    add(out.square_by_size, {0, size * sigma2, size * size * variance, size * largest, size * slack});
+    out.resolution = std::max(out.resolution, eta * view.inverse_step[i]);
   }
   return out;
 }
@@ -238,37 +242,48 @@ std::vector<uint64_t> ErrorCheck::earlier_chunks(uint64_t chunk) const {
   return out;
 }
 
-// Tests 7 and 8. What lies in other chunks and in the previous tensor is coded again.
-void ErrorCheck::add_dependence(uint64_t chunk, uint64_t trial, Room& room, ErrorSums& out) const {
-  const Range range = trials_.chunk(chunk);
-  const uint64_t trials = trials_.count();
+// Test 7, of pairs whose second is in the block; what lies a lag before it in this chunk was computed before.
+void ErrorCheck::add_lags(Block block, bool first_trial, const Room& room, ErrorSums& out) const {
+  const size_t end = block.first + block.count;
   for (size_t l = 0; l < lags_.size(); ++l) {
-    if (lags_[l] >= range.count) continue;
+    if (lags_[l] >= end) continue;
     const auto lag = static_cast<size_t>(lags_[l]);
-    add_pairs(room.current, 0, room.current, lag, room.current.size() - lag, trial == 0, trials, out.pairs[l]);
+    const size_t begin = std::max(block.first, lag);
+    add_pairs(room.current, begin - lag, room.current, begin, end - begin, first_trial, trials_.count(), out.pairs[l]);
   }
+}
+
+// Tests 7 and 8, of pairs whose first lies in another chunk or in the previous tensor: it is coded again.
+void ErrorCheck::add_elsewhere(uint64_t chunk, uint64_t trial, Room& room, ErrorSums& out) const {
+  const Range range = trials_.chunk(chunk);
   const std::vector<uint64_t> earlier = earlier_chunks(chunk);
   for (size_t e = 0; e < earlier.size(); ++e) {
     const Range from = trials_.chunk(earlier[e]);
     ErrorView& view = room.earlier[e];
     view.load(trials_, trial, from, false);
-    for (size_t l = 0; l < lags_.size(); ++l) {
-      const uint64_t lag = lags_[l];
-      const uint64_t begin = std::max(from.first, range.first > lag ? range.first - lag : 0);
-      const uint64_t past = range.first + range.count > lag ? range.first + range.count - lag : 0;
-      const uint64_t end = std::min(from.first + from.count, past);
-      if (begin >= end) continue;
-      add_pairs(view, static_cast<size_t>(begin - from.first), room.current,
-                static_cast<size_t>(begin + lag - range.first), static_cast<size_t>(end - begin), trial == 0, trials,
-                out.pairs[l]);
-    }
+    for_each_block(view.size(), [&](Block block) {
+      view.compute(block);
+      for (size_t l = 0; l < lags_.size(); ++l) {
+        const uint64_t lag = lags_[l], first = from.first + block.first;
+        const uint64_t begin = std::max(first, range.first > lag ? range.first - lag : 0);
+        const uint64_t past = range.first + range.count > lag ? range.first + range.count - lag : 0;
+        const uint64_t end = std::min(first + block.count, past);
+        if (begin >= end) continue;
+        add_pairs(view, static_cast<size_t>(begin - from.first), room.current,
+                  static_cast<size_t>(begin + lag - range.first), static_cast<size_t>(end - begin), trial == 0,
+                  trials_.count(), out.pairs[l]);
+      }
+    });
   }
   if (previous_ == nullptr || chunk >= previous_->trials_.chunks()) return;
   const Range beside = previous_->trials_.chunk(chunk);
-  if (beside.first != range.first || beside.count == 0) return;
+  if (beside.first != range.first) return;
   room.other.load(previous_->trials_, trial, beside, false);
-  add_pairs(room.other, 0, room.current, 0, std::min(room.other.size(), room.current.size()), trial == 0, trials,
-            out.pairs[kLags]);
+  for_each_block(std::min(room.other.size(), room.current.size()), [&](Block block) {
+    room.other.compute(block);
+    add_pairs(room.other, block.first, room.current, block.first, block.count, trial == 0, trials_.count(),
+              out.pairs[kLags]);
+  });
 }
 
 void ErrorCheck::add_linear(const Room& room, ErrorSums& out) {
@@ -318,14 +333,32 @@ void ErrorCheck::begin(uint64_t chunk, Room& room) const {
   if (previous_ != nullptr) room.other.begin(previous_->dither());
 }
 
+// One trial of a chunk, whose laws are those of `room.current`.
+void ErrorCheck::add_trial(Range range, uint64_t trial, Room& room, ErrorSums& out) const {
+  ErrorView& view = room.current;
+  Overall overall;
+  for_each_block(view.size(), [&](Block block) {
+    view.compute(block);
+    if (!out.fault) {
+      if (const std::optional<size_t> i = view.first_beyond_support(block)) {
+        out.fault = SupportFault{trial, range.first + *i, view.error[*i], view.step[*i]};
+      }
+    }
+    add_block(block, room, overall, out);
+    if (dither()) add_histogram(view, block, out);
+    add_lags(block, trial == 0, room, out);
+  });
+  move_e_processes(overall, out);
+}
+
 ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room) const {
   const Range range = trials_.chunk(chunk);
   ErrorSums out, once;
   if (dither()) out.histogram.assign(kUniformityBins, 0);
   begin(chunk, room);
   for (uint64_t trial = 0; trial < trials_.count(); ++trial) {
-    ErrorView& view = room.current;
-    view.load(trials_, trial, range, true);
+    const ErrorView& view = room.current;
+    room.current.load(trials_, trial, range, true);
     if (trial == 0) set_weights(room);
     if (view.new_laws()) {
       out.laws_vary |= trial > 0;
@@ -333,16 +366,8 @@ ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room) const {
     }
     if (out.parameters_fault.empty()) out.parameters_fault = view.sample().parameters_fault;
     if (out.decoder_fault.empty()) out.decoder_fault = view.sample().decoder_fault;
-    if (!out.fault) {
-      if (const std::optional<size_t> i = view.first_beyond_support()) {
-        out.fault = SupportFault{trial, range.first + *i, view.error[*i], view.step[*i]};
-      }
-    }
-    add_overall(view, room.sum, out);
-    add_squares(view, room, out);
-    if (dither()) add_histogram(view, out);
-    add_dependence(chunk, trial, room, out);
-    once.histogram.clear();
+    add_trial(range, trial, room, out);
+    add_elsewhere(chunk, trial, room, out);
     out.add(once);
   }
   add_linear(room, out);

@@ -28,10 +28,11 @@ inline constexpr unsigned kLambdas = 3;  // of the e-process of the bias overall
 inline constexpr size_t kUniformityBins = 4096;
 
 struct CheckOptions {
-  double level = 0;         // of one test of one tensor, in (0, 1): alpha / (19 T) for T tensors and stages
-  double margin = 0.01;     // bias along x, as a part of it, that does not matter
-  uint64_t messages = 100;  // whose mean is to gain from more of them
-  std::string outside;      // what elements outside the law mean, if not that a promise is broken
+  double level = 0;           // of one test of one tensor, in (0, 1): alpha / (19 T) for T tensors and stages
+  double margin = 0.01;       // bias along x, as a part of it, that does not matter
+  uint64_t messages = 100;    // whose mean is to gain from more of them
+  bool knows_encoder = true;  // whether Sample::decoder_fault would be set
+  std::string outside;        // what elements outside the law mean, if not that a promise is broken
 };
 
 // Of one linear test, with weights w: t = sum of w e.
@@ -110,10 +111,13 @@ class ErrorCheck {
   std::vector<uint64_t> earlier_chunks(uint64_t chunk) const;
   void set_weights(Room& room) const;
   ErrorSums law_sums(const ErrorView& view, const Room& room) const;
-  void add_overall(const ErrorView& view, std::vector<double>& sum, ErrorSums& out) const;
-  static void add_squares(const ErrorView& view, const Room& room, ErrorSums& out);
-  static void add_histogram(const ErrorView& view, ErrorSums& out);
-  void add_dependence(uint64_t chunk, uint64_t trial, Room& room, ErrorSums& out) const;
+  struct Overall;
+  static void add_block(Block block, Room& room, Overall& overall, ErrorSums& out);
+  void move_e_processes(const Overall& trial, ErrorSums& out) const;
+  static void add_histogram(const ErrorView& view, Block block, ErrorSums& out);
+  void add_lags(Block block, bool first_trial, const Room& room, ErrorSums& out) const;
+  void add_trial(Range range, uint64_t trial, Room& room, ErrorSums& out) const;
+  void add_elsewhere(uint64_t chunk, uint64_t trial, Room& room, ErrorSums& out) const;
   static void add_linear(const Room& room, ErrorSums& out);
   void judge_coordinates(Range range, const Room& room, ErrorSums& out) const;
   const BinomialLimits& limits() const;

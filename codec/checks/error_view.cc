@@ -27,18 +27,27 @@ void ErrorView::begin(bool dither) {
 void ErrorView::load(const Trials& trials, uint64_t trial, Range range, bool whole_path) {
   trials.load(trial, range, whole_path, sample_);
   new_laws_ = !sample_.same_laws;
+  next_special_ = 0;
   if (new_laws_) refresh(range);
-  const size_t n = error.size();
-  const float* decoded = sample_.decoded.data();
-  for (size_t i = 0; i < n; ++i) error[i] = static_cast<double>(decoded[i]) - expected_[i];
+}
+
+void ErrorView::compute(Block block) {
+  const float* decoded = sample_.decoded.data() + block.first;
+  const double* expected = expected_.data() + block.first;
+  const double* inverse = inverse_step.data() + block.first;
+  double* e = error.data() + block.first;
+  double* of_z = z.data() + block.first;
   if (dither_) {
-    for (size_t i = 0; i < n; ++i) z[i] = fraction(static_cast<double>(decoded[i]) * inverse_step[i]);
-  }
-  for (const uint32_t i : special_) error[i] = 0;
-  if (!dither_) {
-    z = error;
+    for (size_t i = 0; i < block.count; ++i) {
+      const auto value = static_cast<double>(decoded[i]);
+      e[i] = value - expected[i];
+      of_z[i] = fraction(value * inverse[i]);
+    }
   } else {
-    for (const uint32_t i : special_) z[i] = 0;
+    for (size_t i = 0; i < block.count; ++i) of_z[i] = e[i] = static_cast<double>(decoded[i]) - expected[i];
+  }
+  for (; next_special_ < special_.size() && special_[next_special_] < block.first + block.count; ++next_special_) {
+    error[special_[next_special_]] = z[special_[next_special_]] = 0;
   }
 }
 
@@ -52,75 +61,62 @@ void ErrorView::refresh(Range range) {
   sums_ = {};
   for (size_t i = 0; i < n; ++i) {
     set_law(i, sample_.laws[i]);
-    count(i, sample_.laws[i], range);
+    add_to_sums(i, range);
   }
 }
 
 void ErrorView::set_law(size_t i, const Law& law) {
   const auto target = static_cast<double>(sample_.target[i]);
-  const bool chance = law.kind == Law::two || law.kind == Law::uniform;
-  const double s = chance ? law.hi - law.lo : 0;
-  double mean = law.lo, sigma2 = 0;
-  if (law.kind == Law::uniform) {
-    mean = (law.lo + law.hi) / 2;
-    sigma2 = s * s / 12;
-  } else if (law.kind == Law::two) {
-    mean = law.lo + law.f * s;
-    sigma2 = s * s * law.f * (1 - law.f);
+  const bool uniform = law.kind == Law::uniform;
+  if (!uniform && law.kind != Law::two) {
+    special_.push_back(static_cast<uint32_t>(i));
+    expected_[i] = target + law.lo;
+    step[i] = variance[i] = eta[i] = inverse_step[i] = z_variance[i] = z_slack[i] = 0;
+    return;
   }
-  if (!chance) special_.push_back(static_cast<uint32_t>(i));
-  expected_[i] = target + mean;
+  // Most elements have the width of the one before.
+  const double s = law.hi - law.lo;
   step[i] = s;
-  variance[i] = sigma2;
+  inverse_step[i] = i > 0 && step[i - 1] == s ? inverse_step[i - 1] : 1 / s;
+  expected_[i] = target + (uniform ? (law.lo + law.hi) / 2 : law.lo + law.f * s);
+  variance[i] = uniform ? s * s / 12 : s * s * law.f * (1 - law.f);
   eta[i] = resolution(target, s);
-  inverse_step[i] = chance ? 1 / s : 0;
-  z_variance[i] = dither_ ? (chance ? 1.0 / 12 : 0.0) : sigma2;
+  z_variance[i] = dither_ ? 1.0 / 12 : variance[i];
   z_slack[i] = dither_ ? eta[i] * inverse_step[i] : eta[i];
 }
 
-void ErrorView::count(size_t i, const Law& law, Range range) {
+void ErrorView::add_to_sums(size_t i, Range range) {
   const auto target = static_cast<double>(sample_.target[i]);
-  const bool finite = std::isfinite(target);
-  switch (law.kind) {
-    case Law::none:
-      ++sums_.unknown;
-      break;
-    case Law::outside:
-      if (sums_.outside++ == 0) sums_.first_outside = range.first + i;
-      if (finite) sums_.outside_norm2 += target * target;
-      break;
-    case Law::point:
-      ++sums_.points;
-      break;
-    case Law::two:
-      ++sums_.twos;
-      break;
-    case Law::uniform:
-      ++sums_.uniforms;
-      break;
+  const Law::Kind kind = sample_.laws[i].kind;
+  const double energy = std::isfinite(target) ? target * target : 0;
+  sums_.norm2 += energy;
+  if (kind == Law::outside || kind == Law::none) {
+    if (kind == Law::outside && sums_.outside == 0) sums_.first_outside = range.first + i;
+    ++(kind == Law::none ? sums_.unknown : sums_.outside);
+    sums_.outside_norm2 += energy;
+    return;
   }
-  if (finite) sums_.norm2 += target * target;
-  const double sigma2 = variance[i], bias = expected_[i] - target;
+  ++(kind == Law::uniform ? sums_.uniforms : kind == Law::two ? sums_.twos : sums_.points);
+  const double sigma2 = variance[i], bias = std::isfinite(target) ? expected_[i] - target : 0;
   sums_.variance += sigma2;
   sums_.quartic += sigma2 * sigma2;
-  if (finite && law.kind != Law::outside && law.kind != Law::none) sums_.bias2 += bias * bias;
+  sums_.bias2 += bias * bias;
   sums_.eta2 += eta[i] * eta[i];
   sums_.largest_step = std::max(sums_.largest_step, step[i]);
 }
 
 // Quickly, where all that has chance is uniform: the others' errors are 0 here.
-bool ErrorView::any_beyond() const {
-  const size_t n = error.size();
+bool ErrorView::any_beyond(Block block) const {
   int beyond = 0;
 #pragma omp simd reduction(| : beyond)
-  for (size_t i = 0; i < n; ++i) beyond |= std::fabs(error[i]) > step[i] / 2 + eta[i] ? 1 : 0;
+  for (size_t i = block.first; i < block.first + block.count; ++i)
+    beyond |= std::fabs(error[i]) > step[i] / 2 + eta[i] ? 1 : 0;
   return beyond != 0;
 }
 
-std::optional<size_t> ErrorView::first_beyond_support() const {
-  const size_t n = error.size();
-  if (sums_.twos == 0 && sums_.points == 0 && !any_beyond()) return std::nullopt;
-  for (size_t i = 0; i < n; ++i) {
+std::optional<size_t> ErrorView::first_beyond_support(Block block) const {
+  if (sums_.twos == 0 && sums_.points == 0 && !any_beyond(block)) return std::nullopt;
+  for (size_t i = block.first; i < block.first + block.count; ++i) {
     const Law& law = sample_.laws[i];
     const float target = sample_.target[i], decoded = sample_.decoded[i];
     bool inside = true;

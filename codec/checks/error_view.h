@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,17 @@ struct LawSums {
   double largest_step = 0;  // the error is at most half of it (uniform) or all of it (two)
 };
 
+// A part of a chunk small enough for what is computed of it to stay in the cache.
+struct Block {
+  size_t first = 0, count = 0;
+};
+
+template <typename Visit>
+void for_each_block(size_t size, Visit visit) {
+  constexpr size_t kLength = 1024;
+  for (size_t first = 0; first < size; first += kLength) visit(Block{first, std::min(kLength, size - first)});
+}
+
 class ErrorView {
  public:
   // Before the first load of another chunk or tensor. In a tensor that has an element of law `two` (`dither` is false),
@@ -31,9 +43,10 @@ class ErrorView {
   // [-1/2, 1/2], of variance 1/12, which repeats exactly where the random numbers do, whatever the values are.
   void begin(bool dither);
 
-  // Loads a trial of one chunk; the arrays below are of it. Elements whose law is unknown or does not reach them have
-  // error, step, variance and eta 0.
+  // Loads a trial of one chunk; the arrays below are of it once `compute` was called for all of it. Elements whose law
+  // is unknown or does not reach them have error, step, variance and eta 0.
   void load(const Trials& trials, uint64_t trial, Range range, bool whole_path);
+  void compute(Block block);
 
   size_t size() const { return error.size(); }
   bool new_laws() const { return new_laws_; }
@@ -42,8 +55,8 @@ class ErrorView {
   const Sample& sample() const { return sample_; }
   Law::Kind kind(size_t i) const { return sample_.laws[i].kind; }
 
-  // The first element whose error is not among those that its law allows, eta apart.
-  std::optional<size_t> first_beyond_support() const;
+  // The first element of the block whose error is not among those that its law allows, eta apart.
+  std::optional<size_t> first_beyond_support(Block block) const;
 
   std::vector<double> error;     // decoded - expected; the law's mean is subtracted
   std::vector<double> step;      // s: width of the law's support; 0 for a point
@@ -55,15 +68,15 @@ class ErrorView {
  private:
   void refresh(Range range);
   void set_law(size_t i, const Law& law);
-  void count(size_t i, const Law& law, Range range);
-
-  bool any_beyond() const;
+  void add_to_sums(size_t i, Range range);
+  bool any_beyond(Block block) const;
 
   Sample sample_;
   LawSums sums_;
   bool dither_ = false, new_laws_ = false;
   std::vector<double> expected_;
-  std::vector<uint32_t> special_;  // elements without chance
+  std::vector<uint32_t> special_;  // elements without chance, in order
+  size_t next_special_ = 0;        // first that compute has not reached
 };
 
 }  // namespace gradcodec

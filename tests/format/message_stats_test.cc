@@ -280,9 +280,16 @@ TEST_CASE("tensors are matched by name; another shape or kind of type is refused
   flat.add_values("a", "f4", {4}, {1, 2, 3, 4});
   integers.add("a", "i4", {2, 2}, Bytes(16));
   wide.add("c", "i8", {1}, Bytes(8));
-  CHECK(refusal([&] { stats_of(file.path(), &flat); }).find("tensor 'a': has the shape 2x2 in the file and 4 in") == 0);
-  CHECK(refusal([&] { stats_of(file.path(), &integers); }).find("tensor 'a': has the type f4 in the file and i4") == 0);
-  CHECK(refusal([&] { stats_of(file.path(), &wide); }).find("tensor 'c': has the type i4 in the file and i8") == 0);
+  const std::string& name = file.path();
+  CHECK(refusal([&] {
+          stats_of(file.path(), &flat);
+        }).find(name + ": tensor 'a': has the shape 2x2 in the file and 4 in") == 0);
+  CHECK(refusal([&] {
+          stats_of(file.path(), &integers);
+        }).find(name + ": tensor 'a': has the type f4 in the file and i4") == 0);
+  CHECK(refusal([&] {
+          stats_of(file.path(), &wide);
+        }).find(name + ": tensor 'c': has the type i4 in the file and i8") == 0);
 }
 
 TEST_CASE("what the tensor's type cannot hold is compared as float32 and counted") {

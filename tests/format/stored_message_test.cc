@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/stored_message.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -164,7 +166,27 @@ TEST_CASE("pieces are loaded by several threads at once") {
   for (const auto& mine : seen) CHECK(mine == expected);
 }
 
-TEST_CASE("a message with a tree's and the user's metadata opens; a bad one does not") {
+TEST_CASE("a pipe is read once and its chunks as often as they are wanted") {
+  MemorySource source = edges();
+  const TemporaryFile file, name;
+  compress_to(file.path(), source, options_for("dqsg:levels=5"));
+  const std::string pipe = name.path() + ".pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const Bytes bytes = file.bytes();
+  {
+    const std::jthread writer([&] {
+      std::ofstream(pipe, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    });
+    const StoredMessage message = opened(pipe);
+    const auto expected = decompressed(file.path());
+    for (int time = 0; time < 2; ++time) CHECK(elements_of(message, 0) == expected.at("long"));
+    CHECK(message.accounts().total() == bytes.size());
+  }
+  std::remove(pipe.c_str());
+}
+
+TEST_CASE("the metadata of a message are looked into") {
   MemorySource source = edges();
   const TemporaryFile file;
   compress_to(file.path(), source, options_for("dqsg:levels=3"), {}, metadata_block("test", "{\"a\": [1, 2]}"));

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/numbers.h"
+#include "cli/progress.h"
+#include "cli/stats_plot.h"
+#include "cli/stats_report.h"
+#include "cli/table.h"
+#include "format/dumps/open.h"
+
+namespace gradcodec {
+namespace {
+
+struct StatsArguments {
+  CommonOptions common;
+  std::string input, only, plot, seed = "1";
+  std::vector<std::string> schemes;
+  bool json = false, csv = false, force = false, as_bf16 = false, drop_unsupported = false;
+};
+
+StatisticsOptions options_of(const StatsArguments& args) {
+  StatisticsOptions options;
+  options.wanted = [&args](const TensorInfo& info) { return is_wanted(args.only, info); };
+  for (const std::string& text : args.schemes) options.schemes.push_back(parse_scheme(text));
+  options.seed = parse_count(args.seed, "--seed", 0, ~uint64_t{0});
+  options.histogram = !args.plot.empty();
+  options.threads = args.common.thread_count();
+  options.memory = args.common.memory_limit();
+  return options;
+}
+
+bool is_html(const std::string& path) { return path.ends_with(".html"); }
+
+std::vector<const TensorInfo*> not_numeric(const StatsArguments& args, const Source& source) {
+  std::vector<const TensorInfo*> out;
+  for (const TensorInfo& info : source.tensors()) {
+    if (!info.dtype.is_float() && is_wanted(args.only, info)) out.push_back(&info);
+  }
+  return out;
+}
+
+std::string head_line(const StatsArguments& args, const RandomFile& file, const Source& source,
+                      const DumpStatistics& statistics) {
+  const Moments& all = statistics.whole.moments;
+  std::string line = escaped(file.name()) + ": " + origin_text(source.kind()) + ", " +
+                     with_commas(statistics.tensors.size()) + " tensors, " + with_commas(all.size()) + " values";
+  if (all.nonfinite() > 0) line += ", " + with_commas(all.nonfinite()) + " of them not finite and left out of all else";
+  if (!args.schemes.empty()) line += ", seed " + args.seed;
+  return line;
+}
+
+void print_tables(const StatsArguments& args, const RandomFile& file, const Source& source,
+                  const DumpStatistics& statistics, const StatsReport& report) {
+  std::printf("%s\n", head_line(args, file, source, statistics).c_str());
+  Section tensors = report.tensors;
+  if (tensors.rows.size() != 1) tensors.rows.push_back(report.whole);
+  for (const Section* section :
+       {&std::as_const(tensors), &report.tensor_schemes, &report.schemes, &report.groups, &report.cosines}) {
+    print_section(*section);
+  }
+  const std::vector<const TensorInfo*> skipped = not_numeric(args, source);
+  if (!skipped.empty()) std::printf("\nnot of a float type, skipped\n");
+  for (const TensorInfo* info : skipped) {
+    std::printf("%s  %s  %s\n", escaped(info->name).c_str(), escaped(info->dtype.name()).c_str(),
+                shape_text(info->shape).c_str());
+  }
+}
+
+void print_json(const StatsArguments& args, const RandomFile& file, const Source& source, const StatsReport& report) {
+  Json skipped = Json::array();
+  for (const TensorInfo* info : not_numeric(args, source)) {
+    skipped.push_back({{"name", info->name}, {"dtype", info->dtype.name()}, {"shape", info->shape}});
+  }
+  Json whole = row_json(report.tensors, report.whole);
+  for (const char* key : {"name", "dtype", "shape", "zero_rows", "zero_columns"}) whole.erase(key);
+  const Json out = {{"kind", "dump"},
+                    {"file", escaped(file.name())},
+                    {"origin", origin_text(source.kind())},
+                    {"seed", parse_count(args.seed, "--seed", 0, ~uint64_t{0})},
+                    {"whole", whole},
+                    {"tensors", section_json(report.tensors)},
+                    {"skipped", skipped},
+                    {"schemes", section_json(report.schemes)},
+                    {"tensor_schemes", section_json(report.tensor_schemes)},
+                    {"groups", section_json(report.groups)},
+                    {"cosines", section_json(report.cosines)}};
+  std::printf("%s\n", out.dump(2).c_str());
+}
+
+StatsPlot plot_of(const StatsArguments& args, const RandomFile& file, const DumpStatistics& statistics) {
+  StatsPlot plot;
+  plot.title = "values of " + file.name().substr(file.name().rfind('/') + 1);
+  plot.histogram = statistics.histogram;
+  plot.median = statistics.whole.order.median;
+  plot.laplace_scale = statistics.whole.order.laplace_scale;
+  plot.mean = statistics.whole.moments.mean();
+  plot.deviation = statistics.whole.moments.deviation();
+  for (size_t i = 0; i < args.schemes.size(); ++i) {
+    const SchemeSummary& scheme = statistics.schemes[i];
+    plot.points.push_back({args.schemes[i], scheme.bits() + scheme.side_bits(), scheme.nmse()});
+  }
+  return plot;
+}
+
+void write_plot(const StatsPlot& plot, OutputFile& output) {
+  const std::string svg = draw_stats(plot);
+  output.write(as_bytes(is_html(output.name()) ? html_page(plot.title, svg) : svg));
+  output.commit();
+}
+
+// What the numbers lack.
+void warn(const StatsArguments& args, const DumpStatistics& statistics) {
+  const auto unsorted = std::count_if(statistics.tensors.begin(), statistics.tensors.end(),
+                                      [](const TensorSummary& tensor) { return !tensor.summary.sorted; });
+  if (unsorted > 0 || !statistics.whole.sorted) {
+    args.common.say("the values of all tensors together" +
+                    (unsorted == 0 ? std::string() : ", and of " + std::to_string(unsorted) + " alone,") +
+                    " do not fit into --memory to be sorted: median, Laplace fit, tail exponent and "
+                    "Kolmogorov-Smirnov distances are left out there");
+  }
+  const uint64_t nonfinite = statistics.whole.moments.nonfinite();
+  if (nonfinite > 0) args.common.say(with_commas(nonfinite) + " values are not finite: counted, and in nothing else");
+  if (statistics.workers_left_out) {
+    args.common.say("more than " + std::to_string(kMaxComparedWorkers) +
+                    " workers at a step: cosines are of those with the lowest numbers");
+  }
+}
+
+void show(const StatsArguments& args, const RandomFile& file, const Source& source, const DumpStatistics& statistics) {
+  if (args.csv) {
+    std::fputs(section_csv(wide_tensors(statistics, args.schemes)).c_str(), stdout);
+    return;
+  }
+  const StatsReport report = stats_report(statistics, args.schemes);
+  if (args.json) {
+    print_json(args, file, source, report);
+  } else {
+    print_tables(args, file, source, statistics, report);
+  }
+}
+
+int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>& file) {
+  const StatisticsOptions options = options_of(args);
+  std::vector<std::string> dropped;
+  const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
+  for (const std::string& what : dropped) args.common.say("left out: " + what);
+  require_match(args.only, source->tensors());
+  std::optional<OutputFile> plot;
+  if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin());
+  Progress progress;
+  DumpStatistics statistics;
+  {
+    const ProgressLine line(progress, args.common.quiet);
+    statistics = dump_statistics(*source, options, progress);
+  }
+  file->check_unchanged();
+  warn(args, statistics);
+  if (plot) write_plot(plot_of(args, *file, statistics), *plot);
+  show(args, *file, *source, statistics);
+  return 0;
+}
+
+int stats_of_message(const StatsArguments&, const std::shared_ptr<RandomFile>&) {
+  throw Error(Exit::unsupported, "is a .gradz file, whose statistics this version cannot show: decompress it first");
+}
+
+// Begins as .gradz files do.
+bool is_message(const RandomFile& file) {
+  std::array<char, 4> first = {};
+  if (file.size() < first.size()) return false;
+  file.read_at(0, std::as_writable_bytes(std::span(first)));
+  return std::string_view(first.data(), first.size()) == "\x89GRA";
+}
+
+int run_stats(const StatsArguments& args) {
+  if (!args.plot.empty() && !args.plot.ends_with(".svg") && !is_html(args.plot)) {
+    throw Error(Exit::usage, "--plot takes a name that ends in .svg or .html, not '" + escaped(args.plot) + "'");
+  }
+  const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
+  args.common.say_machine();
+  try {
+    return is_message(*file) ? stats_of_message(args, file) : stats_of_dump(args, file);
+  } catch (Error& error) {
+    if (error.code() != Exit::usage) error.in_file(file->name());
+    throw;
+  }
+}
+
+}  // namespace
+
+Command add_stats(CLI::App& root) {
+  auto args = std::make_shared<StatsArguments>();
+  CLI::App& app = *root.add_subcommand("stats", "how gradients are distributed, and what schemes make of them");
+  app.add_option("input", args->input, "the dump (.npy, .npz, HDF5); - is standard input")->required();
+  app.add_option("--scheme", args->schemes,
+                 "also encode one message by this scheme, as NAME:KEY=VALUE,...; may be given again")
+      ->allow_extra_args(false);
+  app.add_option("--seed", args->seed, "seed of those messages [1]");
+  app.add_option("--only", args->only, "only tensors named like this GLOB");
+  CLI::Option* json = app.add_flag("--json", args->json, "for programs, in full precision");
+  app.add_flag("--csv", args->csv, "for spreadsheets: one row a tensor")->excludes(json);
+  app.add_option("--plot", args->plot,
+                 "draw the values with both fits, and the schemes' error against their bits: OUT.svg or OUT.html");
+  app.add_flag("-f,--force", args->force, "replace an existing plot");
+  app.add_flag("--as-bf16", args->as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
+  app.add_flag("--drop-unsupported", args->drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
+  args->common.declare(app);
+  app.footer(
+      "The variance is the population's; a normal distribution has kurtosis 3. The Laplace fit is the median and the\n"
+      "mean distance from it, the normal fit the mean and the deviation, KS the distance to each. The tail exponent "
+      "is\n"
+      "Hill's, of the max(10, n/100) largest magnitudes. NMSE is ||x' - x||^2 / ||x||^2, of one message.\n"
+      "Names with step_N and worker_N or rank_N between slashes give a table by step and worker, and cosines.\n"
+      "Examples:\n"
+      "  gradcodec stats grads.h5\n"
+      "  gradcodec stats grads.npz --scheme dqsg:levels=3 --scheme dither:nmse=0.1 --plot grads.svg --json");
+  return {&app, [args] { return run_stats(*args); }};
+}
+
+}  // namespace gradcodec

@@ -1,0 +1,141 @@
+// What schemes make of a dump: one message each, really encoded.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "codec/checks/entropy.h"
+#include "format/forms.h"
+#include "format/statistics_parts.h"
+
+namespace gradcodec {
+namespace {
+
+// One chunk: its code, and what it adds to the tensor's.
+struct EncodedChunk {
+  Range range;
+  Code code;
+  Bytes bytes;
+  std::vector<float> values, decoded;
+  std::vector<SymbolCounts> counts;  // of each stream
+  uint64_t side_bytes = 0;
+  double error = 0, norm = 0;
+};
+
+void count_symbols(EncodedChunk& chunk) {
+  chunk.counts.resize(std::max(chunk.counts.size(), chunk.code.streams.size()));
+  for (SymbolCounts& counts : chunk.counts) counts.clear();
+  for (size_t i = 0; i < chunk.code.streams.size(); ++i) {
+    const Stream& stream = chunk.code.streams[i];
+    if (stream.alphabet == 0) {
+      chunk.counts[i].add(stream.bytes);
+    } else {
+      chunk.counts[i].add(stream.alphabet, stream.symbols);
+    }
+  }
+}
+
+void measure_error(EncodedChunk& chunk) {
+  Sum error, norm;
+  for (size_t i = 0; i < chunk.values.size(); ++i) {
+    const auto x = static_cast<double>(chunk.values[i]);
+    if (!std::isfinite(x)) continue;
+    const double difference = static_cast<double>(chunk.decoded[i]) - x;
+    error.add(difference * difference);
+    norm.add(x * x);
+  }
+  chunk.error = error.value();
+  chunk.norm = norm.value();
+}
+
+class SchemePass {
+ public:
+  SchemePass(Source& source, const StatisticsOptions& options, Progress& progress, const SchemeChoice& choice)
+      : source_(source), options_(options), progress_(progress), choice_(choice) {}
+
+  SchemeSummary run(const TensorSummary& tensor) {
+    tensor_ = &tensor;
+    return in_tensor(tensor.info, [&] { return choice_.scheme->carries_bytes() ? carry() : encode(); });
+  }
+
+ private:
+  // The bytes of the elements are the symbols; nothing is lost.
+  SchemeSummary carry() {
+    const std::unique_ptr<TensorData> data = source_.open(tensor_->ordinal);
+    SchemeSummary out = over_chunks([&](EncodedChunk& chunk) {
+      chunk.bytes.resize(static_cast<size_t>(chunk.range.count * tensor_->info.dtype.item_size()));
+      data->read(chunk.range, chunk.bytes);
+      chunk.counts.resize(1);
+      chunk.counts[0].clear();
+      chunk.counts[0].add(chunk.bytes);
+    });
+    const double norm = tensor_->summary.moments.norm2();
+    out.norm = norm * norm;
+    return out;
+  }
+
+  SchemeSummary encode() {
+    const DumpTensor tensor(tensor_->info, source_.open(tensor_->ordinal));
+    const Random random({options_.seed, {}, {}}, static_cast<uint32_t>(tensor_->ordinal));
+    const Inputs inputs{random, kFirstStage, kStatisticsChunk, Nonfinite::keep};
+    const std::unique_ptr<Encoder> encoder = choice_.scheme->prepare(tensor, choice_.params, inputs);
+    SchemeSummary out = over_chunks([&](EncodedChunk& chunk) {
+      chunk.decoded.resize(static_cast<size_t>(chunk.range.count));
+      encoder->encode(chunk.range, chunk.code, chunk.decoded);
+      count_symbols(chunk);
+      chunk.bytes.clear();
+      write_exceptions(chunk.code.exceptions, chunk.bytes);
+      chunk.side_bytes = chunk.code.params.size() + chunk.bytes.size();
+      read_values(tensor, chunk.range, chunk.values);
+      measure_error(chunk);
+    });
+    out.side_bytes += encoder->decoder().stored().size();
+    if (tensor.is_lost()) out.error = kAbsent;  // float32 holds none of its values
+    return out;
+  }
+
+  template <typename Work>
+  SchemeSummary over_chunks(Work work) {
+    SchemeSummary out;
+    out.values = tensor_->info.size();
+    std::vector<SymbolCounts> counts;
+    Sum error, norm;
+    const auto take = [&](EncodedChunk& chunk) {
+      counts.resize(std::max(counts.size(), chunk.counts.size()));
+      for (size_t i = 0; i < chunk.counts.size(); ++i) counts[i].merge(chunk.counts[i]);
+      out.side_bytes += chunk.side_bytes;
+      error.add(chunk.error);
+      norm.add(chunk.norm);
+      progress_.done += chunk.range.count * tensor_->info.dtype.item_size();
+    };
+    const auto guarded = [&](EncodedChunk& chunk) { in_tensor(tensor_->info, [&] { work(chunk); }); };
+    for_chunks<EncodedChunk>(options_, out.values, kStatisticsChunk, 1, guarded, take);
+    for (const SymbolCounts& stream : counts) {
+      out.symbols += stream.symbols();
+      out.symbol_bits += stream.bits();
+    }
+    out.error = error.value();
+    out.norm = norm.value();
+    return out;
+  }
+
+  Source& source_;
+  const StatisticsOptions& options_;
+  Progress& progress_;
+  const SchemeChoice& choice_;
+  const TensorSummary* tensor_ = nullptr;
+};
+
+}  // namespace
+
+void summarize_schemes(Source& source, const StatisticsOptions& options, Progress& progress, DumpStatistics& out) {
+  for (const SchemeChoice& choice : options.schemes) {
+    SchemePass pass(source, options, progress, choice);
+    SchemeSummary whole;
+    for (TensorSummary& tensor : out.tensors) {
+      tensor.schemes.push_back(pass.run(tensor));
+      whole.add(tensor.schemes.back());
+    }
+    out.schemes.push_back(whole);
+  }
+}
+
+}  // namespace gradcodec

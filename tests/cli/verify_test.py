@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""verify as its users run it: honest schemes pass, wrong files do not, and what cannot be shown is said."""
+import json
+import struct
+
+import numpy as np
+
+import container as gz
+import support
+from container import F4, PACK, Tensor
+from support import BAD_INPUT, CHECK_FAILED, DATA, LIMIT, MIB, OK, USAGE
+
+FC = DATA / "fc.h5"
+CHANCE = {"bias overall", "linear x", "linear x/var", "linear 1", "linear sign", "linear |x|", "coordinate", "variance",
+          "var |x|", "uniformity"}
+
+
+def strict_json(text):
+    """NaN and infinity are not JSON, though Python reads them."""
+    def refuse(name):
+        raise ValueError(name)
+    return json.loads(text, parse_constant=refuse)
+
+
+def heavy(n, seed=1):
+    rng = np.random.default_rng(seed)
+    return (rng.laplace(size=n) * 1e-3 * rng.integers(0, 2, n)).astype("f4")
+
+
+class Verify(support.CliTest):
+    def report(self, code, *args, **options):
+        result = support.run("verify", *args, "--json", "-q", **options)
+        self.assertEqual(result.code, code, f"verify {' '.join(map(str, args))}\n{result.err}\n{result.out[-2000:]}")
+        return strict_json(result.out)
+
+    def checks(self, report, tensor, stage=None):
+        for entry in report["tensors"]:
+            if entry["tensor"] == tensor and entry["stage"] == stage:
+                return {check["check"]: check for check in entry["checks"]}
+        self.fail(f"no {tensor}, {stage} in the report")
+
+    def assert_honest(self, report):
+        self.assertNotEqual(report["verdict"], "broken", report["summary"])
+        for entry in report["tensors"]:
+            self.assertIsNone(entry["reason"])
+            for check in entry["checks"]:
+                self.assertNotEqual(check["verdict"], "broken", (entry["tensor"], check))
+
+
+class Schemes(Verify):
+    def test_a_real_gradient_keeps_the_promises(self):
+        report = self.report(OK, FC, "--scheme", "dqsg:levels=5", "--trials", 64, "--seed", 1)
+        self.assert_honest(report)
+        self.assertEqual((report["trials"], report["alpha"], report["seed"]), (64, 1e-6, 1))
+        self.assertEqual([t["tensor"] for t in report["tensors"]], sorted(support.real_gradient()))
+        checks = self.checks(report, "fc1.weight")
+        self.assertLessEqual(CHANCE | {"lag 1", "lag 784", "between tensors", "support"}, set(checks))
+        for name in ("bias overall", "linear x", "variance"):
+            self.assertEqual(checks[name]["verdict"], "kept")
+            self.assertLessEqual(checks[name]["smallest"], checks[name]["margin"])
+        for name in ("parameters", "decoder", "overload", "support", "variance bound"):
+            self.assertEqual(checks[name]["verdict"], "proved")
+        # What is measured is what NumPy measures: step^2/12 = (max/2)^2/12 for each element.
+        x = support.real_gradient()["fc1.weight"].astype("f8")
+        entry = next(t for t in report["tensors"] if t["tensor"] == "fc1.weight")
+        self.assertAlmostEqual(entry["variance"] / (x.size * (np.abs(x).max() / 2) ** 2 / 12), 1, delta=1e-6)
+        self.assertAlmostEqual(entry["norm"] / np.linalg.norm(x.ravel()), 1, delta=1e-12)
+
+    def test_small_tensors_are_undecided_and_said_to_be(self):
+        report = self.report(OK, FC, "--scheme", "dqsg:levels=5", "--seed", 1)
+        bias = self.checks(report, "fc3.bias")["bias overall"]
+        self.assertEqual(bias["verdict"], "undecided")
+        self.assertGreater(bias["trials_needed"], 64)
+        self.assertEqual(report["verdict"], "undecided")
+        self.assertIn("--trials", report["summary"])
+        self.report(CHECK_FAILED, FC, "--scheme", "dqsg:levels=5", "--seed", 1, "--strict")
+        # With what it asks for, that one is decided.
+        more = self.report(OK, self.npy(support.real_gradient()["fc3.bias"]), "--scheme", "dqsg:levels=5", "--seed", 1,
+                           "--trials", bias["trials_needed"])
+        self.assertEqual(self.checks(more, "array")["bias overall"]["verdict"], "kept")
+
+    def test_threads_and_repetition_change_nothing(self):
+        dump = self.npz({"a": heavy(30000), "b": heavy(9000, 2).astype("f8"), "c": heavy(5000, 3).astype("f2")})
+        args = (dump, "--scheme", "dither:nmse=0.1,bucket=100", "--trials", 5, "--seed", 4, "--chunk-log2", 12)
+        one, again, four = (self.report(OK, *args, "-T", n) for n in (1, 1, 4))
+        self.assertEqual(one, again)
+        self.assertEqual(one, four)
+        other = self.report(OK, *args[:-3], 5, "--chunk-log2", 12)
+        self.assertNotEqual(one["tensors"], other["tensors"])
+
+    def test_every_type_and_its_narrowing(self):
+        x = heavy(6000)
+        dump = self.npz({"f8": x.astype("f8"), "f2": (x * 64).astype("f2"), "i4": np.arange(5, dtype="i4"),
+                         "bf16": (x.view("u4") >> 16).astype("u2")})
+        report = self.report(OK, dump, "--as-bf16", "--seed", 3, "--trials", 16)
+        self.assert_honest(report)
+        stages = {(t["tensor"], t["stage"]) for t in report["tensors"]}
+        self.assertEqual(stages, {("f8", None), ("f2", None), ("f2", "narrowed to f2"), ("i4", None), ("bf16", None),
+                                  ("bf16", "narrowed to bf16")})
+        self.assertEqual(self.checks(report, "i4")["exact"]["verdict"], "proved")
+        for tensor, stage in (("f2", "narrowed to f2"), ("bf16", "narrowed to bf16")):
+            checks = self.checks(report, tensor, stage)
+            self.assertEqual(checks["support"]["verdict"], "proved")
+            self.assertIn(checks["linear x"]["verdict"], ("kept", "undecided"))
+            self.assertEqual(checks["coordinate"]["verdict"], "not covered")
+
+    def test_what_f2_cannot_hold_is_said(self):
+        x = np.full(500, 65000, "f2")
+        x[::2] = 1
+        report = self.report(OK, self.npy(x), "--scheme", "dqsg:levels=3", "--seed", 1, "--trials", 4)
+        overload = self.checks(report, "array", "narrowed to f2")["overload"]
+        self.assertEqual(overload["verdict"], "not covered")
+        self.assertIn("--dtype f4", overload["note"])
+
+    def test_values_that_are_kept(self):
+        x = heavy(5000)
+        x[[7, 4999]] = np.nan, -np.inf
+        path = self.npy(x)
+        self.refused(BAD_INPUT, "verify", path, "--seed", 1, says="element 7")
+        for scheme in ("dqsg:levels=3", "dither:nmse=0.1,bucket=7", "dither:step=1e-9"):
+            self.assert_honest(self.report(OK, path, "--nonfinite", "keep", "--scheme", scheme, "--trials", 8, "--seed", 1))
+
+    def test_clipping_is_tested_against_the_clipped_values(self):
+        x = heavy(20000)
+        report = self.report(OK, self.npy(x), "--scheme", "dqsg:levels=5,clip=2.5", "--seed", 1)
+        self.assert_honest(report)
+        clip = np.float32(2.5 * x.astype("f8").std())
+        moved = ((x.astype("f8") - np.clip(x, -clip, clip).astype("f8")) ** 2).sum() / (x.astype("f8") ** 2).sum()
+        self.assertAlmostEqual(report["tensors"][0]["moved_by_clipping"] / moved, 1, delta=1e-5)
+
+    def test_odd_tensors_neither_fool_nor_crash_it(self):
+        outlier = np.zeros(5000, "f4")
+        outlier[1234] = 3e37
+        dump = self.npz({"one": np.float32([0.7]), "none": np.zeros((0, 3), "f4"), "zeros": np.zeros(9000, "f4"),
+                         "scalar": np.float32(3), "equal": np.full(9000, -0.3, "f4"), "outlier": outlier,
+                         "denormals": (np.arange(-3000, 3000) * 1e-45).astype("f4"), "huge": np.float32([3e38, -1, 2]),
+                         "wide": np.logspace(-38, 37, 4000).astype("f4")})
+        for scheme in ("dqsg:levels=3", "dqsg:levels=65535", "dither:nmse=0.1", "dither:nmse=1e-6,bucket=64"):
+            for trials in (1, 2, 33):
+                self.assert_honest(self.report(OK, dump, "--scheme", scheme, "--trials", trials, "--seed", 2))
+
+    def test_many_tensors_get_a_line_each(self):
+        dump = self.npz({f"layer{i:03}": heavy(300, i) for i in range(40)})
+        text = self.ok("verify", dump, "--seed", 1, "--trials", 4).out.decode()
+        self.assertLess(len(text.splitlines()), 60)
+        for i in range(40):
+            self.assertIn(f"layer{i:03}", text)
+        full = self.ok("verify", dump, "--seed", 1, "--trials", 4, "-v").out.decode()
+        self.assertGreaterEqual(full.count("independent at distance 16"), 40)
+
+    def test_pipes(self):
+        data = self.npy(heavy(1000)).read_bytes()
+        named = self.ok("verify", self.dir / "x.npy", "--seed", 1, "-q").out.decode().splitlines()[-1]
+        self.assertEqual(self.ok("verify", "-", "--seed", 1, "-q", stdin=data).out.decode().splitlines()[-1], named)
+
+    def test_memory_does_not_grow_with_trials(self):
+        if support.SANITIZED:
+            self.skipTest("sanitizers need address space")
+        path = self.npy(np.tile(heavy(100000), 20))  # 2 M values, 8 MB
+        for trials in (2, 12):
+            self.ok("verify", path, "--seed", 1, "--trials", trials, "-T1", memory=320 * MIB)
+        self.refused(LIMIT, "verify", path, "--seed", 1, "--memory", "16M", says="--chunk-log2")
+
+    def test_wrong_use(self):
+        path = self.npy(heavy(10))
+        for args in (["--trials", 0], ["--trials", "1e3"], ["--alpha", 0], ["--alpha", 1], ["--alpha", "nan"],
+                     ["--margin", "-1"], ["--messages", 0], ["--scheme", "none"], ["--against", path],
+                     ["--worker", 2 ** 32 - 1, "--trials", 2], ["--include", "nothing"]):
+            self.refused(USAGE, "verify", path, *args)
+
+
+class Files(Verify):
+    def setUp(self):
+        super().setUp()
+        self.x = heavy(20000)
+        self.dump = self.npy(self.x)
+
+    def test_a_file_alone(self):
+        file = self.compress(self.dump, "--seed", 1)
+        report = self.report(OK, file)
+        self.assertEqual((report["integrity"], report["digests"], report["departures"], report["tensors"]),
+                         ("proved", "proved", [], []))
+        self.assertIn("canonical", self.ok("verify", file, "--strict").out.decode())
+        self.assertEqual(self.ok("verify", "-", "-q", stdin=file.read_bytes()).code, OK)
+        damaged = bytearray(file.read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        self.refused(BAD_INPUT, "verify", self.write(damaged), says="damaged")
+
+    def test_a_file_against_its_dump(self):
+        file = self.compress(self.dump, "--seed", 1, "--scheme", "dqsg:levels=255", "--chunk-log2", 12)
+        report = self.report(OK, file, "--against", self.dump)
+        self.assert_honest(report)
+        checks = self.checks(report, "array")
+        for name in ("bias overall", "coordinate"):
+            self.assertEqual((checks[name]["verdict"], checks[name]["note"]), ("not covered", "one sample cannot show it"))
+        self.assertEqual(checks["variance bound"]["verdict"], "not covered")
+        # What it measured is what NumPy measures.
+        y = self.decompress(file).astype("f8")
+        x = self.x.astype("f8")
+        step = np.float64(np.float32(np.abs(x).max() / 127))
+        self.assertAlmostEqual(checks["linear x"]["measured"], ((y - x) * x).sum() / (x * x).sum(), delta=1e-12)
+        self.assertAlmostEqual(checks["variance"]["measured"], ((y - x) ** 2).sum() / (x.size * step ** 2 / 12), delta=1e-6)
+        told = self.checks(self.report(OK, file, "--against", self.dump, "--scheme", "dqsg:levels=255"), "array")
+        self.assertEqual(told["variance bound"]["verdict"], "proved")
+
+    def test_another_dump_is_seen(self):
+        file = self.compress(self.dump, "--seed", 1, "--scheme", "dqsg:levels=255")
+        other = self.x.copy()
+        other[777] += np.float32(0.02) * np.abs(self.x).max()
+        report = self.report(CHECK_FAILED, file, "--against", self.npy(other, "other.npy"))
+        self.assertEqual(report["tensors"][0]["reason"], "support")
+        self.assertIn("element 777", self.checks(report, "array")["support"]["note"])
+        # A smaller change everywhere, that leaves each error within its law: a bias of 2 %.
+        report = self.report(CHECK_FAILED, self.compress(self.npy(self.x * np.float32(1.02), "scaled.npy"), "--seed", 1,
+                                                         "--scheme", "dither:nmse=0.001"), "--against", self.dump)
+        self.assertIn(report["tensors"][0]["reason"], ("support", "linear x"))
+
+    def test_names_and_shapes_of_the_dump(self):
+        file = self.compress(self.npz({"a": self.x, "b": self.x[:5], "c": np.arange(4)}), "--seed", 1)
+        report = self.report(OK, file, "--against", self.npz({"a": self.x, "c": np.arange(4), "z": self.x}, "less.npz"))
+        self.assertEqual(self.checks(report, "b")["exact"]["note"], "the dump has no such tensor")
+        self.assertEqual(self.checks(report, "c")["exact"]["verdict"], "proved")
+        report = self.report(CHECK_FAILED, file, "--against",
+                             self.npz({"a": self.x, "b": self.x[:5], "c": np.array([0, 1, 2, 7])}, "other.npz"))
+        self.assertEqual([t["reason"] for t in report["tensors"]], [None, None, "exact"])
+        self.assertIn("element 3", self.checks(report, "c")["exact"]["note"])
+        self.refused(BAD_INPUT, "verify", file, "--against",
+                     self.npz({"a": self.x[:-1], "b": self.x[:5], "c": np.arange(4)}, "short.npz"), says="'a'")
+
+    def test_a_clipped_file_needs_to_be_told(self):
+        file = self.compress(self.dump, "--seed", 1, "--scheme", "dqsg:levels=5,clip=2")
+        checks = self.checks(self.report(OK, file, "--against", self.dump), "array")
+        self.assertEqual(checks["overload"]["verdict"], "not covered")
+        self.assertIn("--scheme", checks["overload"]["note"])
+        told = self.report(OK, file, "--against", self.dump, "--scheme", "dqsg:levels=5,clip=2")
+        self.assertEqual(self.checks(told, "array")["overload"]["verdict"], "proved")
+        wrong = self.report(CHECK_FAILED, file, "--against", self.dump, "--scheme", "dqsg:levels=5")
+        self.assertEqual(wrong["tensors"][0]["reason"], "parameters")
+
+    def test_a_stored_step_that_is_too_small(self):
+        """A file right in every check whose step is one per cent small: what no checksum can see."""
+        x = np.float32(np.r_[np.linspace(-1, 1, 999)])
+        symbols = np.full(999, 1)  # all 0: the errors are the values themselves
+        packed = bytes(int(sum(d * 3 ** i for i, d in enumerate(symbols[at:at + 5]))) for at in range(0, 999, 5))
+        file = gz.file_of([Tensor("array", F4, (999,))], [struct.pack("<f", 0.99) + packed])
+        report = self.report(CHECK_FAILED, self.write(file), "--against", self.npy(x, "line.npy"))
+        self.assertIn(report["tensors"][0]["reason"], ("support", "overload"))
+        text = support.run("verify", self.dir / "x.gradz", "--against", self.dir / "line.npy").out.decode()
+        self.assertIn("BROKEN", text)
+        self.assertIn("most likely", text)
+
+    def test_a_file_that_is_written_otherwise(self):
+        """Symbols that are all one, coded though a constant is shorter: every reader reads it, --strict tells."""
+        file = gz.file_of([Tensor("array", F4, (500,))], [struct.pack("<f", 1) + bytes([121]) * 100],
+                          (("dqsg:levels=3", PACK),))
+        path = self.write(file)
+        report = self.report(OK, path)
+        self.assertEqual([d["tensor"] for d in report["departures"] if d["tensor"]], ["array"])
+        self.assertEqual(report["digests"], None)
+        self.report(CHECK_FAILED, path, "--strict")
+        # Without digests nobody knows what its encoder saw.
+        against = self.report(OK, path, "--against", self.npy(np.full(500, 0.0, "f4"), "zeros.npy"))
+        self.assertEqual(self.checks(against, "array")["decoder"]["verdict"], "not covered")
+
+    def test_narrowed_files(self):
+        x = (self.x * 64).astype("f2")
+        file = self.compress(self.npy(x, "half.npy"), "--seed", 5, "--scheme", "dither:nmse=0.01")
+        report = self.report(OK, file, "--against", self.dir / "half.npy")
+        self.assert_honest(report)
+        self.assertEqual([t["stage"] for t in report["tensors"]], [None, "narrowed to f2"])
+
+    def test_wrong_use(self):
+        file = self.compress(self.dump, "--seed", 1)
+        for args in (["--trials", 3], ["--seed", 2, "--against", self.dump], ["--coder", "pack"],
+                     ["--scheme", "dither:nmse=0.1"], ["--scheme", "dqsg:levels=3", "--against", self.dump]):
+            self.refused(USAGE, "verify", file, *args)
+
+
+@support.slow
+class Slow(Verify):
+    def test_a_hundred_million_equal_elements(self):
+        path = self.dir / "equal.npy"
+        array = np.lib.format.open_memmap(path, "w+", "f4", (10 ** 8,))
+        array[:] = 0.3
+        array.flush()
+        report = self.report(OK, path, "--scheme", "dqsg:levels=3", "--trials", 2, "--seed", 1, timeout=600,
+                             memory=None if support.SANITIZED else 1024 * MIB)
+        self.assert_honest(report)
+        variance = self.checks(report, "array")["variance"]
+        self.assertAlmostEqual(variance["measured"], 1, delta=1e-3)
+
+
+if __name__ == "__main__":
+    support.main()
