@@ -131,10 +131,15 @@ const BinomialLimits& ErrorCheck::limits() const {
   return *limits_;
 }
 
-double ErrorCheck::lambda(unsigned j) const {
-  constexpr std::array<double, kLambdas> kMultiples = {0.5, 1, 2};
+// Around the lambda that is best for the smallest bias that can be found. It follows from the laws alone.
+std::array<double, kLambdas> ErrorCheck::lambdas() const {
+  std::array<double, kLambdas> out = {0.5, 1, 2};
+  if (trials_.count() < 2 || !(laws_.quartic > 0)) return out;
   const auto r = static_cast<double>(trials_.count());
-  return kMultiples[j] * std::sqrt(2 * std::log(kLambdas / options_.level) / (r * (r - 1) / 2 * laws_.quartic));
+  const double growth = overall_sharpness(laws_, options_.level, trials_.count()).growth;
+  const double centre = std::sqrt(2 * std::log(kLambdas / options_.level) / (r * (r - 1) / 2 * laws_.quartic * growth));
+  for (double& lambda : out) lambda *= centre;
+  return out;
 }
 
 // Of one trial of one chunk: what test 1 needs before it can move.
@@ -169,10 +174,11 @@ void ErrorCheck::add_block(Block block, Room& room, Overall& overall, ErrorSums&
   out.square_by_size.q += q_by_size;
 }
 
-void ErrorCheck::move_e_processes(const Overall& trial, ErrorSums& out) const {
+void ErrorCheck::move_e_processes(const std::array<double, kLambdas>& lambdas, const Overall& trial,
+                                  ErrorSums& out) const {
   if (trials_.count() < 2 || !(laws_.quartic > 0)) return;
   for (unsigned j = 0; j < kLambdas; ++j) {
-    out.log_w[j] += e_increment(lambda(j), trial.d, trial.slack, trial.p, trial.largest, dither());
+    out.log_w[j] += e_increment(lambdas[j], trial.d, trial.slack, trial.p, trial.largest, dither());
   }
 }
 
@@ -327,6 +333,7 @@ void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out
 }
 
 void ErrorCheck::begin(uint64_t chunk, Room& room) const {
+  room.lambdas = lambdas();
   room.current.begin(dither());
   room.earlier.resize(earlier_chunks(chunk).size());
   for (ErrorView& view : room.earlier) view.begin(dither());
@@ -348,7 +355,7 @@ void ErrorCheck::add_trial(Range range, uint64_t trial, Room& room, ErrorSums& o
     if (dither()) add_histogram(view, block, out);
     add_lags(block, trial == 0, room, out);
   });
-  move_e_processes(overall, out);
+  move_e_processes(room.lambdas, overall, out);
 }
 
 ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room) const {

@@ -16,6 +16,7 @@
 
 #include "codec/checks/error_view.h"
 #include "codec/checks/finding.h"
+#include "codec/checks/overall_bias.h"
 #include "codec/checks/tails.h"
 #include "codec/promise.h"
 
@@ -24,7 +25,6 @@ namespace gradcodec {
 inline constexpr unsigned kTestsPerTensor = 19;
 inline constexpr unsigned kWeights = 5;  // of the linear tests
 inline constexpr unsigned kLags = 8;     // of the dependence between elements
-inline constexpr unsigned kLambdas = 3;  // of the e-process of the bias overall
 inline constexpr size_t kUniformityBins = 4096;
 
 struct CheckOptions {
@@ -84,6 +84,7 @@ class ErrorCheck {
     std::vector<ErrorView> earlier;
     std::vector<double> sum;             // S
     std::vector<double> x, sharp, size;  // weights: x, x / max(sigma^2, s^2 / 16), |x|; 0 where there is no chance
+    std::array<double, kLambdas> lambdas = {};  // of test 1
   };
 
   // `trials` and `previous` (another tensor of the same messages, or null) outlive this.
@@ -106,14 +107,14 @@ class ErrorCheck {
 
  private:
   bool dither() const { return laws_.twos == 0; }
-  double lambda(unsigned j) const;
+  std::array<double, kLambdas> lambdas() const;
   void begin(uint64_t chunk, Room& room) const;
   std::vector<uint64_t> earlier_chunks(uint64_t chunk) const;
   void set_weights(Room& room) const;
   ErrorSums law_sums(const ErrorView& view, const Room& room) const;
   struct Overall;
   static void add_block(Block block, Room& room, Overall& overall, ErrorSums& out);
-  void move_e_processes(const Overall& trial, ErrorSums& out) const;
+  void move_e_processes(const std::array<double, kLambdas>& lambdas, const Overall& trial, ErrorSums& out) const;
   static void add_histogram(const ErrorView& view, Block block, ErrorSums& out);
   void add_lags(Block block, bool first_trial, const Room& room, ErrorSums& out) const;
   void add_trial(Range range, uint64_t trial, Room& room, ErrorSums& out) const;

@@ -221,18 +221,19 @@ class ErrorVerdicts {
     const double u = (sums_.s2 - sums_.e2) / (r_ * (r_ - 1));
     const double largest = laws_.largest_step * laws_.largest_step / 4;  // of sigma^2
     const double spread = 1.96 * std::sqrt(sd0 * sd0 + 4 * largest * std::max(u, 0.0) / r_);
-    const double c = std::sqrt(2 * std::log(kLambdas / options_.level));
+    const OverallSharpness sharpness = overall_sharpness(laws_, options_.level, trials_);
+    const double c = std::sqrt(2 * std::log(kLambdas / options_.level) * sharpness.growth);
     finding.measured = u / v;
     finding.low = (u - spread) / v;
     finding.high = (u + spread) / v;
     finding.bound = c * sd0 / v;
-    finding.smallest = (c + kPower) * sd0 / v;
+    if (std::isfinite(sharpness.smallest)) finding.smallest = sharpness.smallest * sd0 / v;
     finding.margin = 1 / static_cast<double>(options_.messages);
     finding.z = u / sd0;
     const double effective = v * v / laws_.quartic;
     const bool broken = log_mean_exp(sums_.log_w) >= -std::log(options_.level);
     decide(finding, broken,
-           std::sqrt(2.0) * (c + kPower) * static_cast<double>(options_.messages) / std::sqrt(effective) + 1);
+           std::sqrt(2.0) * sharpness.smallest * static_cast<double>(options_.messages) / std::sqrt(effective) + 1);
     if (!broken && finding.margin * v < laws_.eta2) finding.verdict = Verdict::below_resolution;
     out_.push_back(std::move(finding));
   }
@@ -265,7 +266,7 @@ class ErrorVerdicts {
     finding.bound = (critical + sums.slack) / unit;
     finding.low = (sums.t - critical - sums.slack) / unit;
     finding.high = (sums.t + critical + sums.slack) / unit;
-    finding.smallest = (std::sqrt(2 * l2_) + kPower) * std::sqrt(v) / unit;
+    finding.smallest = (critical + sums.slack + kPower * std::sqrt(v)) / unit;
     finding.z = sums.t / std::sqrt(v);
     if (slope) finding.margin = options_.margin;
     const double excess = slope ? finding.smallest / options_.margin : 1;
@@ -306,7 +307,7 @@ class ErrorVerdicts {
     finding.bound = 1 + critical / sums.expected;
     finding.low = finding.measured - critical / sums.expected;
     finding.high = finding.measured + critical / sums.expected;
-    finding.smallest = ((std::sqrt(2 * l2_) + kPower) * spread + sums.slack) / sums.expected;
+    finding.smallest = (critical + kPower * spread) / sums.expected;
     if (spread > 0) finding.z = (sums.q - sums.expected) / spread;
     if (has_margin) finding.margin = kVarianceMargin;
     const double excess = finding.smallest / kVarianceMargin;
