@@ -16,6 +16,12 @@ namespace {
 
 constexpr double kLevel = 1e-6 / kTestsPerTensor;
 
+CheckOptions at_level(double level) {
+  CheckOptions options;
+  options.level = level;
+  return options;
+}
+
 std::vector<float> spread_values(size_t n, uint32_t seed) {
   std::vector<uint32_t> words(n);
   kernels::philox_words({{seed, 0}, 0, 0}, 0, n, words.data());
@@ -59,10 +65,9 @@ struct Moments {
   }
 };
 
-// W of the bias overall over honest runs, at lambda sqrt(V0) = 1: with the first multiple of lambda, 1/2, that is where
-// sqrt(2 ln(3 / level)) = 2.
+// W of the bias overall over honest runs, at its second lambda: at this level about 1 / sqrt(V0) for six even values.
 Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint64_t runs) {
-  const CheckOptions options = {.level = 3 * std::exp(-2.0)};
+  const CheckOptions options = at_level(3 * std::exp(-2.0));
   const std::vector<Law> laws = laws_of(x, kind);
   Moments w;
   for (uint64_t run = 0; run < runs; ++run) {
@@ -70,7 +75,7 @@ Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint6
     ErrorCheck check(simulated, nullptr, options);
     ErrorCheck::Room room;
     check.take(check.survey(0, room));
-    w.add(std::exp(check.measure(0, room).log_w[0]));
+    w.add(std::exp(check.measure(0, room).log_w[1]));
   }
   return w;
 }
@@ -78,7 +83,7 @@ Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint6
 // W of the dependence at a lag of 1, lambda sqrt(P0) = 1, over honest runs of one trial.
 Moments lag_w(const std::vector<float>& x, Kind kind, uint64_t runs, bool penalty = true) {
   const std::vector<Law> laws = laws_of(x, kind);
-  const CheckOptions options = {.level = 0.5};
+  const CheckOptions options = at_level(0.5);
   Moments w;
   for (uint64_t run = 0; run < runs; ++run) {
     const SimulatedTrials simulated(x, laws, 1, run);
@@ -99,7 +104,7 @@ uint64_t found(std::string_view name, const std::vector<float>& x, Kind kind, ui
   uint64_t count = 0;
   for (uint64_t run = 0; run < runs; ++run) {
     const SimulatedTrials bent(x, laws_of(x, kind), trials, 1000 + run, bend);
-    count += finding(findings_of(bent, {.level = kLevel}), name).verdict == Verdict::broken;
+    count += finding(findings_of(bent, at_level(kLevel)), name).verdict == Verdict::broken;
   }
   return count;
 }
@@ -135,7 +140,7 @@ TEST_CASE("plain scores of honest errors are those of a normal law where many el
     const std::vector<Law> laws = laws_of(x, kind);
     std::map<std::string, uint64_t> passed = {{"bias overall", 0}, {"linear x", 0}, {"variance", 0}};
     for (uint64_t run = 0; run < runs; ++run) {
-      const TensorFindings findings = findings_of(SimulatedTrials(x, laws, 8, run), {.level = kLevel});
+      const TensorFindings findings = findings_of(SimulatedTrials(x, laws, 8, run), at_level(kLevel));
       REQUIRE(findings.effective > 5000);
       for (auto& [name, count] : passed) count += finding(findings, name).z > 1.645;
     }
@@ -155,7 +160,7 @@ TEST_CASE("thresholds are at most a fifth above those of a normal law, at 100,00
   const double one_sided = quantile(kLevel), two_sided = quantile(kLevel / 2);
   for (const Kind kind : {Kind::uniform, Kind::two}) {
     const SimulatedTrials trials(x, laws_of(x, kind), 64, 1);
-    const TensorFindings findings = findings_of(trials, {.level = kLevel});
+    const TensorFindings findings = findings_of(trials, at_level(kLevel));
     REQUIRE(findings.effective > 5000);
     // A finding's z is its measured effect in standard deviations; so is its bound.
     const auto deviations = [&](std::string_view name, double centre) {
@@ -172,31 +177,33 @@ TEST_CASE("thresholds are at most a fifth above those of a normal law, at 100,00
   }
 }
 
-TEST_CASE("the smallest effect that a test claims to find is found nine times in ten") {
-  const std::vector<float> x = spread_values(20000, 3);
-  const uint64_t trials = 16, runs = 100;
+TEST_CASE("the smallest effect that a test claims to find is found nine times in ten, by however few elements") {
+  const uint64_t trials = 64, runs = 100;
   for (const Kind kind : {Kind::uniform, Kind::two}) {
-    const TensorFindings honest = findings_of(SimulatedTrials(x, laws_of(x, kind), trials, 1), {.level = kLevel});
-    INFO((kind == Kind::uniform ? "uniform" : "two points"));
+    for (const size_t n : {10, 100, 1000, 10000}) {
+      const std::vector<float> x = spread_values(n, 3);
+      const TensorFindings honest = findings_of(SimulatedTrials(x, laws_of(x, kind), trials, 1), at_level(kLevel));
 
-    // A bias that points nowhere: alternately up and down.
-    const double bias = std::sqrt(finding(honest, "bias overall").smallest * honest.variance / 20000);
-    const uint64_t overall = found("bias overall", x, kind, trials, runs,
-                                   [&](size_t i, double error) { return error + (i % 2 == 0 ? bias : -bias); });
-    CHECK(overall >= 80);
+      // A bias that points nowhere: alternately up and down.
+      const double bias =
+          std::sqrt(finding(honest, "bias overall").smallest * honest.variance / static_cast<double>(n));
+      const uint64_t overall = found("bias overall", x, kind, trials, runs,
+                                     [&](size_t i, double error) { return error + (i % 2 == 0 ? bias : -bias); });
+      const double slope = finding(honest, "linear x").smallest;
+      const uint64_t linear = found("linear x", x, kind, trials, runs,
+                                    [&](size_t i, double error) { return error + slope * static_cast<double>(x[i]); });
+      const double stretch = std::sqrt(1 + finding(honest, "variance").smallest);
+      const uint64_t variance =
+          found("variance", x, kind, trials, runs, [&](size_t, double error) { return error * stretch; });
 
-    const double slope = finding(honest, "linear x").smallest;
-    const uint64_t linear = found("linear x", x, kind, trials, runs,
-                                  [&](size_t i, double error) { return error + slope * static_cast<double>(x[i]); });
-    CHECK(linear >= 80);
-
-    const double stretch = std::sqrt(1 + finding(honest, "variance").smallest);
-    const uint64_t variance =
-        found("variance", x, kind, trials, runs, [&](size_t, double error) { return error * stretch; });
-    CHECK(variance >= 80);
-    std::cout << (kind == Kind::uniform ? "uniform" : "two points") << ", smallest effects, of " << runs
-              << " runs found: bias overall " << overall << ", linear x " << linear << ", variance " << variance
-              << "\n";
+      INFO((kind == Kind::uniform ? "uniform" : "two points")
+           << ", " << n << " elements, found in " << runs << " runs: bias overall " << overall << ", linear x "
+           << linear << ", variance " << variance);
+      // Five deviations of Bin(100, 0.9) would be 15; the stretched errors of few elements vary more than the law's.
+      CHECK(overall >= 80);
+      CHECK(linear >= 80);
+      CHECK(variance >= 75);
+    }
   }
 }
 
@@ -208,7 +215,7 @@ TEST_CASE("one biased element is found by its own test alone") {
     const SimulatedTrials::Bend stuck = [](size_t i, double error) { return i == 777 ? 0.5 - 0x1p-20 : error; };
     const SimulatedTrials::Bend stuck_up = [](size_t i, double error) { return i == 777 ? 0.5 : error; };
     const SimulatedTrials bent(x, laws_of(x, kind), 64, 5, kind == Kind::uniform ? stuck : stuck_up);
-    const TensorFindings findings = findings_of(bent, {.level = kLevel});
+    const TensorFindings findings = findings_of(bent, at_level(kLevel));
     for (const Finding& test : findings.findings) {
       INFO(test.name << " of " << (kind == Kind::uniform ? "uniform" : "two points"));
       CHECK((test.verdict == Verdict::broken) == (test.name == "coordinate"));
