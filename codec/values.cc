@@ -127,7 +127,9 @@ void narrowing_laws(std::span<const float> x, const DType& dtype, std::span<Law>
   for (size_t i = 0; i < x.size(); ++i) {
     // The smallest word goes away from zero, the largest towards it.
     const std::optional<uint16_t> away = narrow_one(x[i], 0), near = narrow_one(x[i], ~uint32_t{0});
-    if (!away || !near) {
+    if (!std::isfinite(x[i])) {
+      laws[i] = Law::at(0);
+    } else if (!away || !near) {
       laws[i] = {Law::outside, 0, 0, 0};
     } else if (*away == *near) {  // a value of the type, or too close to one for any word to move it
       laws[i] = Law::at(static_cast<double>(widen_one(*near)) - static_cast<double>(x[i]));

@@ -89,8 +89,14 @@ void EncodedTrials::prepare_one(uint64_t trial) const {
   message.encoder = make_value_encoder(plan, tensor_, nonfinite_);
   const Bytes stored = message.encoder->stored();
   ByteReader reader(stored, "the stored parameters");
-  message.decoder = make_tensor_decoder(plan, reader, DType{});
-  reader.expect_end();
+  try {
+    message.decoder = make_tensor_decoder(plan, reader, DType{});
+    reader.expect_end();
+  } catch (const Error& error) {
+    message.decoder.reset();
+    message.fault = "the decoder refuses those of trial " + std::to_string(trial) + ": " + error.text();
+    return;
+  }
   if (message.decoder->scheme()->stored() != stored) {
     message.fault = "those of trial " + std::to_string(trial) + " are not what a decoder would store";
   }
@@ -123,9 +129,13 @@ void EncodedTrials::through_coder(const Prepared& message, uint64_t trial, Range
     read_exceptions(exceptions, range.count, false, list);
     exceptions.expect_end();
   }
-  const uint64_t decoded =
-      message.decoder->decode(ByteReader(frame.payload, "the frame"), frame.form, list, range, work);
-  if (decoded != reported && sample.decoder_fault.empty()) sample.decoder_fault = "not so in " + place_of(trial, range);
+  try {
+    const uint64_t decoded =
+        message.decoder->decode(ByteReader(frame.payload, "the frame"), frame.form, list, range, work);
+    if (decoded != reported) sample.decoder_fault = "not so in " + place_of(trial, range);
+  } catch (const Error& error) {
+    sample.decoder_fault = "the decoder refuses " + place_of(trial, range) + ": " + error.text();
+  }
 }
 
 void EncodedTrials::decode(uint64_t trial, Range range, bool whole_path, Workspace& work, Sample& sample) const {
@@ -133,12 +143,18 @@ void EncodedTrials::decode(uint64_t trial, Range range, bool whole_path, Workspa
   const Prepared& message = messages_[static_cast<size_t>(trial)];
   sample.parameters_fault = message.fault;
   sample.decoder_fault.clear();
-  if (whole_path) {
+  if (!message.decoder) {  // nothing decodes: the encoder's own values, under a fault that is said
+    work.values.resize(static_cast<size_t>(range.count));
+    message.encoder->scheme()->encode(range, work.code, work.values);
+  } else if (whole_path) {
     through_coder(message, trial, range, work, sample);
   } else {
     message.encoder->scheme()->encode(range, work.code, {});
     work.values.resize(static_cast<size_t>(range.count));
-    message.decoder->scheme()->decode(work.code, range, work.values);
+    try {
+      message.decoder->scheme()->decode(work.code, range, work.values);
+    } catch (const Error&) {  // told where the whole path is taken
+    }
   }
 }
 
@@ -150,7 +166,7 @@ void EncodedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& s
   Workspace& work = buffers().work;
   decode(trial, range, whole_path, work, sample);
   const Tensor& target = promise_->target == nullptr ? *tensor_ : *promise_->target;
-  load_laws(*messages_[static_cast<size_t>(trial)].decoder->scheme(), target, work.code, range, sample);
+  load_laws(messages_[static_cast<size_t>(trial)].encoder->scheme()->decoder(), target, work.code, range, sample);
   sample.decoded.swap(work.values);
 }
 
@@ -184,6 +200,13 @@ void StoredTrials::decode(uint64_t, Range range, bool, Workspace& work, Sample& 
   std::swap(work.code, piece.work.code);
   std::swap(work.values, piece.work.values);
   sample.parameters_fault = parameters_fault_;
+  if (!encoder_ || !parameters_fault_.empty()) return;
+  Code mine;
+  encoder_->encode(range, mine, {});
+  if (mine.params != work.code.params) {
+    sample.parameters_fault = "the steps of buckets are not those that this scheme stores, in the elements from " +
+                              std::to_string(range.first);
+  }
 }
 
 void StoredTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {

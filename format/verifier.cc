@@ -105,6 +105,13 @@ class Verifier {
         threads_, threads_ + size_t{1}, [this](Unit& unit) { return make(unit); },
         [this](Unit& unit) { in_tensor(info(*unit.subject), [&] { work(unit); }); },
         [this](Unit& unit) { finish(unit); });
+    for (const std::string& name : bench_.left_over()) {
+      Subject subject;
+      subject.why_not = "the file has no such tensor";
+      TensorFindings findings = findings_of_bytes(subject);
+      findings.tensor = name;
+      take_(std::move(findings));
+    }
   }
 
  private:

@@ -117,9 +117,7 @@ std::string StoredBench::why_not(size_t tensor) const {
   const std::optional<size_t> partner = partners_.in_dump[tensor];
   if (!partner) return "the dump has no such tensor";
   const DType& type = message_.info(tensor).dtype;
-  if (carries_bytes(tensor) && dump_.tensors()[*partner].dtype != type) {
-    return "the dump's elements are of another type";
-  }
+  if (dump_.tensors()[*partner].dtype != type) return "the dump's elements are of another type";
   return "";
 }
 

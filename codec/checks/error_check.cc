@@ -60,6 +60,7 @@ void ErrorSums::add(const ErrorSums& other) {
   for (size_t j = 0; j < log_w.size(); ++j) log_w[j] += other.log_w[j];
   overall_slack += other.overall_slack;
   overall_largest = std::max(overall_largest, other.overall_largest);
+  norm2 += other.norm2;
   s2 += other.s2;
   e2 += other.e2;
   for (unsigned w = 0; w < kWeights; ++w) {
@@ -181,15 +182,14 @@ void ErrorCheck::add_histogram(const ErrorView& view, Block block, ErrorSums& ou
   constexpr auto kBins = static_cast<double>(kUniformityBins);
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     if (view.step[i] == 0) continue;
-    const double place = (view.error[i] * view.inverse_step[i] + 0.5) * kBins;
-    ++out.histogram[place > 0 ? static_cast<size_t>(std::min(place, kBins - 1)) : 0];
+    const double place = (view.error[i] * view.inverse_step[i] + 0.5) * kBins + kBinOffset;
+    ++out.histogram[place > 0 ? static_cast<size_t>(std::min(place, kBins)) : 0];
   }
 }
 
 void ErrorCheck::set_weights(Room& room) const {
   const ErrorView& view = room.current;
   const size_t n = view.size();
-  room.sum.assign(n, 0.0);
   for (std::vector<double>* weights : {&room.x, &room.sharp, &room.size}) weights->assign(n, 0.0);
   for (size_t i = 0; i < n; ++i) {
     if (view.step[i] == 0) continue;
@@ -203,6 +203,7 @@ void ErrorCheck::set_weights(Room& room) const {
 // What one message with these laws adds to the expectations, variances and allowances of tests 2, 4, 5, 6.
 ErrorSums ErrorCheck::law_sums(const ErrorView& view, const Room& room) const {
   ErrorSums out;
+  out.norm2 = view.sums().norm2;
   for (size_t i = 0; i < view.size(); ++i) {
     const double s = view.step[i];
     if (s == 0) continue;
@@ -287,18 +288,16 @@ void ErrorCheck::add_elsewhere(uint64_t chunk, uint64_t trial, Room& room, Error
   });
 }
 
-void ErrorCheck::add_linear(const Room& room, ErrorSums& out) {
-  const size_t n = room.sum.size();
+// Test 2: what trials since the last call add under the weights that they had.
+void ErrorCheck::add_linear(Room& room, ErrorSums& out) {
   std::array<double, kWeights> t = {};
-  double s2 = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const double s = room.sum[i];
+  for (size_t i = 0; i < room.sum.size(); ++i) {
+    const double s = room.sum[i] - room.weighted[i];
     const std::array<double, kWeights> weights = {room.x[i], room.sharp[i], 1, sign(room.x[i]), room.size[i]};
     for (unsigned w = 0; w < kWeights; ++w) t[w] += weights[w] * s;
-    s2 += s * s;
   }
   for (unsigned w = 0; w < kWeights; ++w) out.linear[w].t += t[w];
-  out.s2 += s2;
+  room.weighted = room.sum;
 }
 
 // Test 3. A two-point error's sum says how often it went up: f must be within eta / s of the exact limits of that
@@ -355,14 +354,19 @@ void ErrorCheck::add_trial(Range range, uint64_t trial, Room& room, ErrorSums& o
 ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room) const {
   const Range range = trials_.chunk(chunk);
   ErrorSums out, once;
-  if (dither()) out.histogram.assign(kUniformityBins, 0);
+  if (dither()) out.histogram.assign(kUniformityBins + 1, 0);
   begin(chunk, room);
   for (uint64_t trial = 0; trial < trials_.count(); ++trial) {
     const ErrorView& view = room.current;
     room.current.load(trials_, trial, range, true);
-    if (trial == 0) set_weights(room);
+    if (trial == 0) {
+      room.sum.assign(view.size(), 0.0);
+      room.weighted = room.sum;
+    }
     if (view.new_laws()) {
+      if (trial > 0) add_linear(room, out);
       out.laws_vary |= trial > 0;
+      set_weights(room);
       once = law_sums(view, room);
     }
     if (out.parameters_fault.empty()) out.parameters_fault = view.sample().parameters_fault;
@@ -372,6 +376,7 @@ ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room) const {
     out.add(once);
   }
   add_linear(room, out);
+  for (const double sum : room.sum) out.s2 += sum * sum;
   if (!out.laws_vary && trials_.count() > 1) judge_coordinates(range, room, out);
   return out;
 }

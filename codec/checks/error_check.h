@@ -27,6 +27,8 @@ inline constexpr unsigned kWeights = 5;  // of the linear tests
 inline constexpr unsigned kLags = 8;     // of the dependence between elements
 inline constexpr unsigned kLambdas = 3;  // of the e-process of the bias overall
 inline constexpr size_t kUniformityBins = 4096;
+// Edges lie at (k - this) / 4096, off every grid that a dither may have by mistake.
+inline constexpr double kBinOffset = 0.381966;
 
 struct CheckOptions {
   double level = 0;           // of one test of one tensor, in (0, 1): alpha / (19 T) for T tensors and stages
@@ -63,11 +65,12 @@ struct SupportFault {
 struct ErrorSums {
   std::array<double, 2 * kOverallMultiples.size()> log_w = {};  // for each lambda, and its negative
   double overall_slack = 0, overall_largest = 0;                // what eta may add to all D; the largest |S| s
+  double norm2 = 0;                                             // of the targets, over trials
   double s2 = 0, e2 = 0;  // ||S||^2, S the sum of all trials' errors, and the sum of ||e||^2
   std::array<LinearSums, kWeights> linear;
   SquareSums square, square_by_size;
   std::array<LagSums, kLags + 1> pairs;  // the last: between tensors
-  std::vector<uint64_t> histogram;       // of e / s + 1/2, in kUniformityBins
+  std::vector<uint64_t> histogram;       // of e / s + 1/2, in kUniformityBins + 1
   double resolution = 0;                 // max eta / s
   double coordinate = -1;                // how far the worst element is beyond its limit; at most 0 if none is
   uint64_t coordinate_index = 0;
@@ -84,7 +87,7 @@ class ErrorCheck {
   struct Room {
     ErrorView current, other;
     std::vector<ErrorView> earlier;
-    std::vector<double> sum;             // S
+    std::vector<double> sum, weighted;   // S, and what of it is in the linear sums
     std::vector<double> x, sharp, size;  // weights: x, x / max(sigma^2, s^2 / 16), |x|; 0 where there is no chance
   };
 
@@ -119,7 +122,7 @@ class ErrorCheck {
   void add_lags(Block block, bool first_trial, const Room& room, ErrorSums& out) const;
   void add_trial(Range range, uint64_t trial, Room& room, ErrorSums& out) const;
   void add_elsewhere(uint64_t chunk, uint64_t trial, Room& room, ErrorSums& out) const;
-  static void add_linear(const Room& room, ErrorSums& out);
+  static void add_linear(Room& room, ErrorSums& out);
   void judge_coordinates(Range range, const Room& room, ErrorSums& out) const;
   const BinomialLimits& limits() const;
 

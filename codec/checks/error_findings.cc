@@ -47,7 +47,7 @@ void decide(Finding& finding, bool broken, double needed) {
     finding.verdict = Verdict::kept;
   } else {
     finding.verdict = Verdict::undecided;
-    const double trials = std::ceil(needed);
+    const double trials = std::ceil(1.02 * needed);  // the terms do not all shrink alike
     finding.trials_needed = trials <= static_cast<double>(kManyTrials) ? static_cast<uint64_t>(trials) : 0;
   }
 }
@@ -104,7 +104,7 @@ class ErrorVerdicts {
     for (unsigned w = 0; w < kWeights; ++w) linear(w);
     coordinate();
     variance();
-    for (unsigned l = 0; l < kLags; ++l) lag(l);
+    lags();
     between_tensors();
     uniformity();
     variance_by_size();
@@ -264,7 +264,7 @@ class ErrorVerdicts {
     Finding finding;
     finding.name = name;
     finding.promise = promise;
-    const double unit = slope ? r_ * laws_.norm2 : std::sqrt(r_ * v);
+    const double unit = slope ? sums_.norm2 : std::sqrt(r_ * v);
     const double deviation = std::sqrt(v);
     const double critical = uniform() ? std::sqrt(2 * v * l2_) : bennett_threshold(v, sums.largest, l2_);
     finding.measured = sums.t / unit;
@@ -363,8 +363,17 @@ class ErrorVerdicts {
     out_.push_back(std::move(finding));
   }
 
-  void lag(unsigned l) {
-    if (l >= lags_.size()) return;
+  // One whose draws repeat breaks several: the plainest stands first.
+  void lags() {
+    const auto first = static_cast<ptrdiff_t>(out_.size());
+    for (size_t l = 0; l < lags_.size(); ++l) lag(l);
+    std::stable_sort(out_.begin() + first, out_.end(), [](const Finding& a, const Finding& b) {
+      const auto weight = [](const Finding& f) { return f.verdict == Verdict::broken ? std::fabs(f.z) : -1.0; };
+      return weight(a) > weight(b);
+    });
+  }
+
+  void lag(size_t l) {
     const std::string distance = std::to_string(lags_[l]);
     pairs("lag " + distance, "independent at distance " + distance + " (correlation)", sums_.pairs[l]);
   }
@@ -386,7 +395,8 @@ class ErrorVerdicts {
     double distance = 0;
     for (size_t bin = 0; bin < sums_.histogram.size(); ++bin) {
       below += sums_.histogram[bin];
-      const double edge = static_cast<double>(bin + 1) / static_cast<double>(kUniformityBins);
+      const double edge =
+          std::min(1.0, (static_cast<double>(bin + 1) - kBinOffset) / static_cast<double>(kUniformityBins));
       distance = std::max(distance, std::fabs(static_cast<double>(below) / static_cast<double>(total) - edge));
     }
     Finding finding;

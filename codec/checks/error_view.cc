@@ -116,7 +116,8 @@ bool ErrorView::any_beyond(Block block) const {
 }
 
 std::optional<size_t> ErrorView::first_beyond_support(Block block) const {
-  if (sums_.twos == 0 && sums_.points == 0 && !any_beyond(block)) return std::nullopt;
+  const bool all_uniform = sums_.twos == 0 && sums_.points == 0 && sums_.outside == 0;
+  if (all_uniform && !any_beyond(block)) return std::nullopt;
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const Law& law = sample_.laws[i];
     const float target = sample_.target[i], decoded = sample_.decoded[i];
@@ -126,6 +127,8 @@ std::optional<size_t> ErrorView::first_beyond_support(Block block) const {
     } else if (law.kind == Law::two) {
       const double below = error[i] + law.f * step[i];  // 0 for lo, step for hi
       inside = std::min(std::fabs(below), std::fabs(below - step[i])) <= eta[i];
+    } else if (law.kind == Law::outside) {
+      inside = std::isfinite(target);  // else it could only be kept as it is
     } else if (law.kind == Law::point) {
       inside = is_same(decoded, law.lo == 0 ? target : static_cast<float>(static_cast<double>(target) + law.lo));
     }

@@ -128,7 +128,7 @@ void SubtractiveDecoder::laws(const Code& code, Range range, std::span<const flo
   for (uint64_t at = 0; at < range.count; at += run) {
     const auto step = static_cast<double>(layout_.bucket == 0 ? layout_.step : step_at(code.params, at / run));
     const Law law = step == 0 ? Law::at(0) : Law::dithered(step);
-    const double limit = step * layout_.max_level * (1 + 0x1p-22);
+    const double limit = step * layout_.max_level;  // exact: 24 bits times 15
     const uint64_t end = std::min(range.count, at + run);
     for (size_t i = static_cast<size_t>(at); i < end; ++i) {
       laws[i] = law;
