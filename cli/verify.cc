@@ -28,7 +28,7 @@ VerifyOptions options_of(const VerifyArguments& args) {
   VerifyOptions options;
   options.compress = args.options(args.common);
   options.trials = args.trials.empty() ? 64 : parse_count(args.trials, "--trials", 1, kMaxTrials);
-  if (!args.alpha.empty()) options.alpha = parse_real(args.alpha, "--alpha", 0, 1);
+  if (!args.alpha.empty()) options.alpha = parse_real(args.alpha, "--alpha", 1e-300, 0.5);
   if (!args.margin.empty()) options.margin = parse_real(args.margin, "--margin", 0, 1e6);
   if (!args.messages.empty()) options.messages = parse_count(args.messages, "--messages", 1, kMaxMessages);
   if (options.compress.id.worker.value_or(0) + options.trials > uint64_t{1} << 32) {
@@ -37,26 +37,48 @@ VerifyOptions options_of(const VerifyArguments& args) {
   return options;
 }
 
+Telling telling_of(const VerifyArguments& args) {
+  if (args.json) return Telling::json;
+  if (args.common.quiet) return Telling::brief;
+  return args.common.verbose ? Telling::full : Telling::normal;
+}
+
 int exit_of(const VerifyArguments& args, const VerifyReport& report) {
-  const bool failed = report.broken() || (args.strict && (report.undecided() || !report.canonical()));
+  const bool failed = report.broken() || (args.strict && !report.decided());
   return static_cast<int>(failed ? Exit::check_failed : Exit::ok);
+}
+
+// Runs `verify`, which adds to the report; if it fails, what is done is told.
+template <typename Verify>
+void tell(VerifyReport& report, Verify verify) {
+  try {
+    verify();
+  } catch (...) {
+    report.interrupted();
+    throw;
+  }
 }
 
 int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
   const VerifyOptions options = options_of(args);
   const std::unique_ptr<Source> source = args.open(file, args.common);
-  const std::string scheme = args.scheme.empty() ? std::string(kDefaultScheme) : args.scheme;
-  const bool draws = options.compress.scheme.scheme->draws();
-  VerifyReport report({file->name(), scheme, options.trials, options.alpha,
-                       draws ? std::optional(options.compress.id.seed) : std::nullopt},
-                      source->tensors().size(), args.json, args.common.verbose);
+  const Scheme& scheme = *options.compress.scheme.scheme;
+  VerifySubject subject;
+  subject.input = file->name();
+  subject.scheme = args.scheme.empty() ? std::string(kDefaultScheme) : args.scheme;
+  subject.trials = options.trials;
+  subject.alpha = options.alpha;
+  if (scheme.draws()) subject.seed = options.compress.id.seed;
+  subject.exact = scheme.carries_bytes();
+  if (args.scheme.empty()) args.common.say("scheme " + subject.scheme + "; --scheme chooses");
+  VerifyReport report(subject, source->tensors().size(), telling_of(args));
   Progress progress;
-  {
+  tell(report, [&] {
     const ProgressLine line(progress, args.common.quiet);
     verify_scheme(*source, options, progress, [&](TensorFindings&& findings) { report.add(findings); });
-  }
-  file->check_unchanged();
+    file->check_unchanged();
+  });
   report.finish();
   return exit_of(args, report);
 }
@@ -72,7 +94,10 @@ void check_message_options(const VerifyArguments& args) {
         "a .gradz file is one message, and has its scheme, coder, seed and chunks: of the options of coding only "
         "--scheme, as compress was given it, has a place here");
   }
-  if (args.against.empty() && !args.scheme.empty()) throw Error(Exit::usage, "--scheme needs the dump: --against DUMP");
+  const bool testing = !args.scheme.empty() || !args.alpha.empty() || !args.margin.empty() || !args.messages.empty();
+  if (args.against.empty() && testing) {
+    throw Error(Exit::usage, "--scheme, --alpha, --margin and --messages need the dump: --against DUMP");
+  }
 }
 
 std::string schemes_of(const Schema& schema) {
@@ -81,19 +106,14 @@ std::string schemes_of(const Schema& schema) {
   return text;
 }
 
-void check_against(const VerifyArguments& args, const StoredMessage& message, Source& dump, VerifyReport& report) {
-  const VerifyOptions options = options_of(args);
-  const bool given = !args.scheme.empty();
-  Progress progress;
-  const ProgressLine line(progress, args.common.quiet);
-  verify_message(message, dump, given ? &options.compress.scheme : nullptr, options, progress,
-                 [&](TensorFindings&& findings) { report.add(findings); });
-}
-
 int verify_file(const VerifyArguments& args, const std::shared_ptr<RandomFile>& file) {
   check_message_options(args);
-  const unsigned threads = args.common.thread_count();
-  const uint64_t memory = args.common.memory_limit();
+  const VerifyOptions options = options_of(args);
+  const unsigned threads = options.compress.threads;
+  const uint64_t memory = options.compress.memory;
+  // Opened first: a wrong name should not cost the reading of a large file.
+  const std::shared_ptr<RandomFile> dump_file = args.against.empty() ? nullptr : RandomFile::open(args.against);
+  const std::unique_ptr<Source> dump = dump_file ? args.open(dump_file, args.common) : nullptr;
   Progress progress;
   std::unique_ptr<StoredMessage> message;
   std::vector<Departure> departures;
@@ -102,16 +122,22 @@ int verify_file(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
     message = std::make_unique<StoredMessage>(file, threads, memory, progress);
     departures = check_canonical(*message, threads, memory, progress);
   }
-  const std::optional<uint64_t> seed = message->message().seed;
-  const VerifyOptions options = options_of(args);
-  VerifyReport report({file->name(), schemes_of(message->schema()), 1, options.alpha, seed},
-                      args.against.empty() ? 0 : message->tensors(), args.json, args.common.verbose);
+  VerifySubject subject;
+  subject.input = file->name();
+  subject.scheme = args.scheme.empty() ? schemes_of(message->schema()) : args.scheme;
+  subject.alpha = options.alpha;
+  subject.seed = message->message().seed;
+  subject.one_message = true;
+  VerifyReport report(subject, dump ? message->tensors() : 0, telling_of(args));
   report.add_file(message->file().size(), message->tensors(), message->message().digests, departures);
-  if (!args.against.empty()) {
-    const std::shared_ptr<RandomFile> dump_file = RandomFile::open(args.against);
-    const std::unique_ptr<Source> dump = args.open(dump_file, args.common);
-    check_against(args, *message, *dump, report);
-    dump_file->check_unchanged();
+  if (dump) {
+    tell(report, [&] {
+      Progress testing;
+      const ProgressLine line(testing, args.common.quiet);
+      verify_message(*message, *dump, args.scheme.empty() ? nullptr : &options.compress.scheme, options, testing,
+                     [&](TensorFindings&& findings) { report.add(findings); });
+      dump_file->check_unchanged();
+    });
   }
   file->check_unchanged();
   report.finish();
@@ -141,12 +167,16 @@ Command add_verify(CLI::App& root) {
   app.add_option("--alpha", args->alpha, "chance that an honest scheme is called broken, over all tests [1e-6]");
   app.add_option("--margin", args->margin, "bias along x, as a part of x, that does not matter [0.01]");
   app.add_option("--messages", args->messages, "messages whose mean is to gain from more of them [100]");
-  app.add_flag("--strict", args->strict,
-               "exit code 1 also if anything is undecided, or a file is not in canonical form");
+  app.add_flag("--strict", args->strict, "exit code 1 also if anything is undecided, not compared or not canonical");
   app.add_flag("--json", args->json, "for programs");
   args->CodingArguments::declare(app);
   args->common.declare(app);
   app.footer(
+      "Verdicts: broken; kept (a fault as large as `smallest found` would have been found nine times in ten);\n"
+      "undecided (a fault above the margin could have been missed; R that would do); proved (without chance, for\n"
+      "every message drawn); below resolution (float32 may hide it); not covered. Bounds and intervals are those of\n"
+      "the test, but that of `unbiased overall` is an approximate 95 %. -q prints what is broken and the summary.\n"
+      "What is tested and why it is sure: spec/verify.md. Exit code 1 if anything is broken.\n"
       "Examples:\n"
       "  gradcodec verify grads.h5 --scheme dqsg:levels=5 --trials 64   R messages through the real path\n"
       "  gradcodec verify grads.gradz                                   checks, digests, canonical form\n"

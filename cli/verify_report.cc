@@ -8,6 +8,7 @@
 
 #include "cli/numbers.h"
 #include "cli/table.h"
+#include "cli/verify_tables.h"
 #include "codec/error.h"
 
 namespace gradcodec {
@@ -16,130 +17,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kFewTensors = 8;
-constexpr size_t kMaxLines = 100000;  // of one line a tensor
-constexpr size_t kMaxBroken = 5;      // that the summary names
-
-// How the most likely cause of a broken finding is put. A biased scheme trips other tests too: the first in this order
-// of findings is the one that explains the rest.
-std::string cause_of(const std::string& name) {
-  if (name == "exact") return "the bytes are not carried as they are";
-  if (name == "parameters") return "the encoder stores parameters that no encoder should";
-  if (name == "decoder") return "encoder and decoder disagree";
-  if (name == "overload") return "the stored scale is too small for the values";
-  if (name == "support") return "the decoder works with another scale, or other random numbers, than the encoder";
-  if (name == "variance bound" || name == "contraction") return "the scheme promises more than its parameters can keep";
-  if (name == "bias overall" || name == "coordinate" || name.rfind("linear", 0) == 0) {
-    return "rounding is biased, or messages or stages share random numbers";
-  }
-  if (name == "variance") return "the dither is not of the size that the law says";
-  if (name.rfind("lag", 0) == 0) return "random numbers repeat, or depend on each other, at this distance";
-  if (name == "between tensors") return "tensors share random numbers";
-  if (name == "uniformity") return "the dither is not uniform";
-  return "the size of the error depends on the value";
-}
-
-const Finding* find(const TensorFindings& findings, std::string_view name) {
-  for (const Finding& finding : findings.findings) {
-    if (finding.name == name) return &finding;
-  }
-  return nullptr;
-}
-
-bool is_linear(const Finding& finding) { return finding.name.rfind("linear", 0) == 0 && finding.name != "linear x"; }
-bool is_lag(const Finding& finding) { return finding.name.rfind("lag", 0) == 0; }
-
-// Of the findings that `belongs` picks, the one to show for all: a broken one, else the one nearest to its bound.
-template <typename Belongs>
-const Finding* worst_of(const TensorFindings& findings, Belongs belongs) {
-  const Finding* worst = nullptr;
-  const auto nearness = [](const Finding& f) {
-    if (f.verdict == Verdict::broken) return std::numeric_limits<double>::infinity();
-    return std::isnan(f.measured) ? -1.0 : std::fabs(f.measured) / f.bound;
-  };
-  for (const Finding& finding : findings.findings) {
-    if (finding.verdict == Verdict::not_covered || !belongs(finding)) continue;
-    if (worst == nullptr || nearness(finding) > nearness(*worst)) worst = &finding;
-  }
-  return worst;
-}
-
-std::string verdict_text(const Finding& finding) {
-  if (finding.verdict != Verdict::undecided) return std::string(verdict_name(finding.verdict));
-  if (finding.trials_needed == 0) return "undecided: no practical R decides";
-  return "undecided: R = " + with_commas(finding.trials_needed) + " would decide";
-}
-
-std::string interval_text(const Finding& finding) {
-  if (std::isnan(finding.low)) return "";
-  return "[" + short_number(finding.low, 4) + ", " + short_number(finding.high, 4) + "]";
-}
-
-std::string cell(double value) { return std::isnan(value) ? "" : short_number(value, 4); }
-
-std::vector<std::string> row_of(const Finding& finding, const std::string& promise) {
-  return {promise,
-          verdict_text(finding),
-          cell(finding.measured),
-          cell(finding.bound),
-          interval_text(finding),
-          cell(finding.smallest),
-          cell(finding.margin)};
-}
-
-std::string title_of(const TensorFindings& findings) {
-  return escaped(findings.tensor) + (findings.stage.empty() ? "" : ", " + findings.stage);
-}
-
-std::string head_of(const TensorFindings& f) {
-  std::string text = title_of(f) + ": " + with_commas(f.size) + " values, R = " + with_commas(f.trials);
-  if (!std::isnan(f.variance) && f.norm > 0)
-    text += ", variance / ||x||^2 " + short_number(f.variance / f.norm / f.norm, 4);
-  if (!std::isnan(f.effective)) text += ", carried by " + with_commas(static_cast<uint64_t>(std::llround(f.effective)));
-  if (!std::isnan(f.resolution)) text += ", resolution " + short_number(f.resolution, 2);
-  if (!std::isnan(f.moved)) text += ", clipping moves " + short_number(f.moved, 3) + " of the energy";
-  return text;
-}
-
-// What the tables leave out, by reason, and why what is broken is.
-void print_notes(const TensorFindings& findings) {
-  std::vector<std::pair<std::string, std::string>> reasons;  // and what they are reasons of
-  for (const Finding& finding : findings.findings) {
-    if (finding.verdict == Verdict::broken && !finding.note.empty()) {
-      std::printf("broken: %s: %s\n", finding.promise.c_str(), escaped(finding.note).c_str());
-    }
-    if (finding.verdict != Verdict::not_covered) continue;
-    const auto same =
-        std::find_if(reasons.begin(), reasons.end(), [&](const auto& reason) { return reason.first == finding.note; });
-    if (same == reasons.end()) {
-      reasons.emplace_back(finding.note, finding.name);
-    } else {
-      same->second += ", " + finding.name;
-    }
-  }
-  for (const auto& [reason, names] : reasons) {
-    std::printf("not covered: %s (%s)\n", names.c_str(), escaped(reason).c_str());
-  }
-}
-
-void print_findings(const TensorFindings& findings, bool all) {
-  std::printf("%s\n", head_of(findings).c_str());
-  std::vector<std::vector<std::string>> rows = {
-      {"promise", "verdict", "measured", "bound", "interval", "smallest found", "margin"}};
-  const Finding* linear = worst_of(findings, is_linear);
-  const Finding* lag = worst_of(findings, is_lag);
-  for (const Finding& finding : findings.findings) {
-    if (finding.verdict == Verdict::not_covered) continue;
-    const bool grouped = is_linear(finding) || is_lag(finding);
-    if (all || !grouped) {
-      rows.push_back(row_of(finding, finding.promise));
-    } else if (&finding == linear || &finding == lag) {
-      rows.push_back(row_of(finding, finding.promise + (&finding == lag ? ", worst" : ", worst of 4")));
-    }
-  }
-  if (rows.size() > 1) print_table(rows, 2);
-  print_notes(findings);
-  std::printf("\n");
-}
+constexpr size_t kMaxLines = 100000;           // of one line a tensor
+constexpr size_t kMaxNames = 5;                // that the summary gives
+constexpr size_t kMaxJson = size_t{64} << 20;  // kept back
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -158,7 +38,7 @@ Json json_of(const Finding& finding) {
           {"note", finding.note}};
 }
 
-Json json_of(const TensorFindings& f) {
+Json json_of(const TensorFindings& f, bool one_message) {
   Json out = {{"tensor", f.tensor},
               {"stage", f.stage.empty() ? Json(nullptr) : Json(f.stage)},
               {"values", f.size},
@@ -167,10 +47,11 @@ Json json_of(const TensorFindings& f) {
               {"norm", number(f.norm)},
               {"variance", number(f.variance)},
               {"resolution", number(f.resolution)},
-              {"moved_by_clipping", number(f.moved)}};
+              {"moved_by_clipping", number(f.moved)},
+              {"bias_of_clipping", number(f.moved_along)}};
   const Finding* reason = f.reason();
   out["reason"] = reason == nullptr ? Json(nullptr) : Json(reason->name);
-  out["cause"] = reason == nullptr ? Json(nullptr) : Json(cause_of(reason->name));
+  out["cause"] = reason == nullptr ? Json(nullptr) : Json(cause_of(reason->name, one_message));
   out["checks"] = Json::array();
   for (const Finding& finding : f.findings) out["checks"].push_back(json_of(finding));
   return out;
@@ -179,27 +60,41 @@ Json json_of(const TensorFindings& f) {
 // Bytes that are not UTF-8 cannot be in a name; control characters are escaped by the library.
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+void note(std::vector<std::string>& names, const std::string& name) {
+  if (names.size() < kMaxNames) names.push_back(name);
+}
+
+std::string list_of(const std::vector<std::string>& names, uint64_t count) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text + (count > names.size() ? ", ..." : "");
+}
+
+std::string counted(uint64_t count, const std::string& noun) {
+  return with_commas(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string percent(double part) { return short_number(100 * part, 2) + " %"; }
+
 }  // namespace
 
-VerifyReport::VerifyReport(VerifySubject subject, size_t tensors, bool json, bool verbose)
-    : subject_(std::move(subject)), many_(tensors > kFewTensors), json_(json), verbose_(verbose) {
-  lines_.push_back({"tensor", "values", "variance", "bias along x", "variance ratio", "verdict"});
-  if (json_) std::printf("{");
+VerifyReport::VerifyReport(VerifySubject subject, size_t tensors, Telling telling)
+    : subject_(std::move(subject)), telling_(telling), many_(tensors > kFewTensors) {
+  lines_.push_back(finding_heading());
+  json_ = "{";
 }
 
 void VerifyReport::add_file(uint64_t bytes, size_t tensors, bool digests, const std::vector<Departure>& departures) {
   is_file_ = true;
   departures_ = departures.size();
-  if (json_) {
-    Json list = Json::array();
-    for (const Departure& d : departures) list.push_back({{"tensor", d.tensor}, {"place", d.place}, {"text", d.text}});
-    std::printf("\"integrity\": \"proved\", \"digests\": %s, \"departures\": %s, ", digests ? "\"proved\"" : "null",
-                dump(list).c_str());
-    return;
-  }
-  std::printf("%s: %s bytes, %s tensors: every check is right%s; %s\n", escaped(subject_.input).c_str(),
-              with_commas(bytes).c_str(), with_commas(tensors).c_str(),
-              digests ? ", every digest too" : "; it holds no digests",
+  Json list = Json::array();
+  for (const Departure& d : departures) list.push_back({{"tensor", d.tensor}, {"place", d.place}, {"text", d.text}});
+  json_ += R"("integrity": "proved", "digests": )" + std::string(digests ? R"("proved")" : "null") +
+           R"(, "departures": )" + dump(list) + ", ";
+  if (telling_ == Telling::json) return;
+  std::printf("%s: %s bytes, %s: every check is right%s; %s\n", escaped(subject_.input).c_str(),
+              with_commas(bytes).c_str(), counted(tensors, "tensor").c_str(),
+              digests ? ", every digest too" : ", it holds no digests",
               departures.empty() ? "in canonical form" : "not in canonical form, though every reader reads it:");
   for (const Departure& departure : departures) {
     std::printf("  %s%s: %s\n", departure.tensor.empty() ? "" : (escaped(departure.tensor) + ", ").c_str(),
@@ -209,46 +104,55 @@ void VerifyReport::add_file(uint64_t bytes, size_t tensors, bool digests, const 
 }
 
 void VerifyReport::add(const TensorFindings& findings) {
-  note_worst(findings);
-  if (json_) {
-    std::printf("%s\n%s", first_ ? "\"tensors\": [" : ",", dump(json_of(findings)).c_str());
+  count(findings);
+  const bool broken = findings.reason() != nullptr;
+  const bool raw = find_check(findings, "exact") != nullptr;
+  if (telling_ == Telling::json) {
+    json_ += std::string(first_ ? R"("tensors": [)" : ",") + "\n" + dump(json_of(findings, subject_.one_message));
     first_ = false;
-  } else if (verbose_ || !many_ || findings.reason() != nullptr) {
-    print_findings(findings, verbose_);
-    if (const Finding* reason = findings.reason()) {
-      std::printf("%s is broken, by '%s': most likely %s.\n\n", title_of(findings).c_str(), reason->name.c_str(),
-                  cause_of(reason->name).c_str());
+    if (json_.size() > kMaxJson) {
+      std::fwrite(json_.data(), 1, json_.size(), stdout);
+      json_.clear();
     }
-  } else if (lines_.size() < kMaxLines) {
-    add_line(findings);
+  } else if (broken || telling_ == Telling::full || (telling_ == Telling::normal && !many_ && !raw)) {
+    print_findings(findings, telling_ == Telling::full, subject_.one_message);
+  } else if (telling_ == Telling::normal && many_ && !raw) {
+    if (lines_.size() <= kMaxLines) {
+      lines_.push_back(finding_line(findings, subject_.one_message));
+    } else {
+      ++lines_left_out_;
+    }
   }
 }
 
-void VerifyReport::add_line(const TensorFindings& f) {
-  const Finding* slope = find(f, "linear x");
-  const Finding* variance = find(f, "variance");
-  const Finding* open = worst_of(f, [](const Finding& finding) { return finding.verdict == Verdict::undecided; });
-  lines_.push_back({title_of(f), with_commas(f.size), f.norm > 0 ? cell(f.variance / f.norm / f.norm) : "",
-                    slope == nullptr ? "" : cell(slope->measured), variance == nullptr ? "" : cell(variance->measured),
-                    open == nullptr ? "kept" : verdict_text(*open)});
-}
-
-void VerifyReport::note_worst(const TensorFindings& findings) {
-  if (findings.stage.empty()) {
-    ++tensors_;
+void VerifyReport::count(const TensorFindings& findings) {
+  const std::string title = finding_title(findings);
+  if (const Finding* exact = find_check(findings, "exact")) {
+    if (exact->verdict == Verdict::not_covered) {
+      ++left_out_count_;
+      note(left_out_, title);
+    } else {
+      ++by_raw_;
+    }
+  } else if (findings.stage.empty()) {
+    ++tested_;
     values_ += findings.size;
   }
   if (const Finding* reason = findings.reason()) {
-    if (++broken_count_ <= kMaxBroken) broken_.push_back(title_of(findings) + " (" + reason->name + ")");
+    ++broken_count_;
+    note(broken_, title + " (" + reason->name + ")");
+  }
+  if (!std::isnan(findings.moved)) {
+    clipped_energy_ = std::max(clipped_energy_, findings.moved);
+    clipped_along_ = std::min(clipped_along_, findings.moved_along);
   }
   bool open = false;
   for (const Finding& finding : findings.findings) {
-    if (finding.verdict == Verdict::below_resolution) ++below_;
-    if (finding.verdict == Verdict::kept && finding.name == "linear x") {
-      largest_slope_ = std::max(largest_slope_, finding.smallest);
-    }
-    if (finding.verdict == Verdict::kept && finding.name == "variance") {
-      largest_variance_ = std::max(largest_variance_, finding.smallest);
+    double* largest = finding.name == "linear x"   ? &largest_slope_
+                      : finding.name == "variance" ? &largest_variance_
+                                                   : nullptr;
+    if (finding.verdict == Verdict::kept && largest != nullptr && findings.stage.empty()) {
+      *largest = std::max(*largest, finding.smallest);
     }
     if (finding.verdict != Verdict::undecided) continue;
     open = true;
@@ -256,59 +160,108 @@ void VerifyReport::note_worst(const TensorFindings& findings) {
     needed_ = std::max(needed_, finding.trials_needed);
   }
   if (!open) return;
-  if (undecided_++ == 0) undecided_first_ = title_of(findings);
+  ++undecided_;
+  note(open_, title);
 }
 
-std::string VerifyReport::summary() const {
-  std::string text = subject_.scheme;
-  if (tensors_ > 0) {
-    text += " on " + with_commas(tensors_) + (tensors_ == 1 ? " tensor" : " tensors") + " (" + with_commas(values_) +
-            " values), R = " + with_commas(subject_.trials) + ", alpha = " + short_number(subject_.alpha, 3);
+bool VerifyReport::decided() const { return verdict() == "kept" || (verdict() == "intact" && departures_ == 0); }
+
+std::string VerifyReport::verdict() const {
+  if (broken()) return "broken";
+  if (is_file_ && tested_ + by_raw_ + left_out_count_ == 0) return "intact";
+  if (tested_ == 0 && !(by_raw_ > 0 && (subject_.exact || is_file_))) return "nothing tested";
+  return undecided_ > 0 || left_out_count_ > 0 || departures_ > 0 ? "undecided" : "kept";
+}
+
+std::string VerifyReport::open_text() const {
+  if (undecided_ == 0) return "";
+  std::string text = "undecided: " + counted(undecided_, "tensor") + " (" + list_of(open_, undecided_) + "); ";
+  if (subject_.one_message) return text + "a file is one message: verify the dump, with --scheme and --trials";
+  if (needed_ == 0) return text + "no practical number of trials decides";
+  return text + "--trials " + std::to_string(needed_) + " would decide" + (none_decides_ ? " some" : "");
+}
+
+std::string VerifyReport::found_text() const {
+  if (largest_slope_ == 0 && largest_variance_ == 0) return "";
+  std::string text = "where decided, nine times in ten would have been found: ";
+  if (largest_slope_ > 0) text += "a bias of " + percent(largest_slope_) + " along x";
+  if (largest_variance_ > 0) {
+    text += std::string(largest_slope_ > 0 ? ", " : "") + "a variance off by " + percent(largest_variance_);
   }
-  if (subject_.seed) text += ", seed " + std::to_string(*subject_.seed);
-  text += ": ";
-  if (broken()) {
-    text += "BROKEN in " + with_commas(broken_count_) + ": ";
-    for (size_t i = 0; i < broken_.size(); ++i) text += (i == 0 ? "" : ", ") + broken_[i];
-    return text + (broken_count_ > broken_.size() ? ", ..." : "");
-  }
-  if (is_file_) text += departures_ == 0 ? "intact, canonical; " : "intact, not canonical; ";
-  if (is_file_ && tensors_ == 0) return text + "--against DUMP tests its promises";
-  if (undecided()) {
-    text += "nothing broken, " + with_commas(undecided_) + " undecided (" + undecided_first_ +
-            (undecided_ > 1 ? ", ..." : "") + "); ";
-    if (is_file_) return text + "it is one message: verify the dump with --scheme and --trials";
-    if (needed_ > 0) text += "--trials " + std::to_string(needed_) + " would decide" + (none_decides_ ? " some" : "");
-    if (needed_ == 0) text += "no practical number of trials decides";
-  } else {
-    text += "kept";
-  }
-  if (largest_slope_ > 0) {
-    text += std::string(undecided() ? "; elsewhere" : ";") + " a bias of " + fixed(100 * largest_slope_, 2) +
-            " % along x or more would have been found";
-  }
-  if (largest_variance_ > 0) text += ", a variance off by " + fixed(100 * largest_variance_, 2) + " %";
   return text;
 }
 
+// One to quote, and what belongs to it.
+std::vector<std::string> VerifyReport::summary() const {
+  std::string line = subject_.scheme;
+  if (tested_ > 0) {
+    line += " on " + counted(tested_, "tensor") + " (" + with_commas(values_) +
+            " values), R = " + with_commas(subject_.trials) + ", alpha = " + short_number(subject_.alpha, 3);
+  }
+  if (subject_.seed) line += ", seed " + std::to_string(*subject_.seed);
+  line += ": ";
+  if (is_file_) line += departures_ == 0 ? "intact, canonical; " : "intact, not canonical; ";
+  if (broken()) {
+    line += "BROKEN in " + with_commas(broken_count_) + ": " + list_of(broken_, broken_count_);
+  } else if (verdict() == "intact") {
+    line += "--against DUMP tests its promises";
+  } else if (verdict() == "nothing tested") {
+    line += "nothing to test: no tensor is coded by it";
+  } else {
+    line += verdict() == "kept" ? "kept" : "nothing broken, not all decided";
+  }
+  std::vector<std::string> out = {line};
+  if (clipped_energy_ > 0) {
+    out.push_back("this is of the clipped values: clipping moves up to " + percent(clipped_energy_) +
+                  " of the energy, a bias of up to " + percent(clipped_along_) + " along x");
+  }
+  for (const std::string& text : {open_text(), broken() ? std::string() : found_text()}) {
+    if (!text.empty()) out.push_back(text);
+  }
+  if (left_out_count_ > 0) {
+    out.push_back("not compared: " + counted(left_out_count_, "tensor") + " (" + list_of(left_out_, left_out_count_) +
+                  ")");
+  }
+  if (by_raw_ > 0) {
+    out.push_back("by raw, byte for byte: " + counted(by_raw_, "tensor") +
+                  (tested_ == 0 && !subject_.exact ? " (bfloat16 in two-byte integers? --as-bf16)" : ""));
+  }
+  return out;
+}
+
+void VerifyReport::print_lines() {
+  if (lines_.size() == 1) return;
+  print_table(lines_, 2);
+  if (lines_left_out_ > 0) std::printf("and %s more\n", with_commas(lines_left_out_).c_str());
+  std::printf("\n");
+  lines_.resize(1);
+}
+
+void VerifyReport::interrupted() {
+  if (telling_ != Telling::json) print_lines();
+}
+
 void VerifyReport::finish() {
-  const std::string line = summary();
-  if (json_) {
-    const Json verdict = broken() ? "broken" : undecided() ? "undecided" : "kept";
-    const Json seed = subject_.seed ? Json(*subject_.seed) : Json(nullptr);
-    if (first_) std::printf("\"tensors\": [");
-    std::printf(
-        "\n], \"input\": %s, \"scheme\": %s, \"trials\": %llu, \"alpha\": %s, \"seed\": %s, \"verdict\": %s, "
-        "\"summary\": %s}\n",
-        dump(subject_.input).c_str(), dump(subject_.scheme).c_str(), static_cast<unsigned long long>(subject_.trials),
-        dump(subject_.alpha).c_str(), dump(seed).c_str(), dump(verdict).c_str(), dump(line).c_str());
+  const std::vector<std::string> lines = summary();
+  if (telling_ != Telling::json) {
+    print_lines();
+    for (size_t i = 0; i < lines.size(); ++i) std::printf("%s%s\n", i == 0 ? "" : "  ", lines[i].c_str());
     return;
   }
-  if (lines_.size() > 1) {
-    print_table(lines_, 1);
-    std::printf("\n");
-  }
-  std::printf("%s\n", line.c_str());
+  std::string whole;
+  for (const std::string& line : lines) whole += (whole.empty() ? "" : "; ") + line;
+  if (first_) json_ += R"("tensors": [)";
+  const Json rest = {{"input", subject_.input},
+                     {"scheme", subject_.scheme},
+                     {"trials", subject_.trials},
+                     {"alpha", subject_.alpha},
+                     {"seed", subject_.seed ? Json(*subject_.seed) : Json(nullptr)},
+                     {"tensors_tested", tested_},
+                     {"tensors_by_raw", by_raw_},
+                     {"tensors_not_compared", left_out_count_},
+                     {"verdict", verdict()},
+                     {"summary", whole}};
+  std::printf("%s\n], %s\n", json_.c_str(), dump(rest).substr(1).c_str());
 }
 
 }  // namespace gradcodec

@@ -35,6 +35,11 @@ class Pool {
   std::vector<std::unique_ptr<T>> free_;
 };
 
+// What the target of a scheme differs from x by, over ||x||^2.
+struct Moved {
+  double energy = 0, along = 0;
+};
+
 // What is tested as one: a tensor under its scheme, the narrowing of what it decodes to, or bytes.
 struct Subject {
   size_t tensor = 0;
@@ -44,7 +49,7 @@ struct Subject {
   std::unique_ptr<ErrorCheck> check;    // of trials
   const ValueTrials* values = nullptr;  // the trials, if this is not a narrowing
   std::shared_ptr<Subject> wide;        // of a narrowing: what it narrows
-  double moved = kAbsent;               // ||x - target||^2 / ||x||^2, if the scheme has a target of its own
+  std::optional<Moved> moved;           // if the scheme has a target of its own
   std::unique_ptr<ByteCheck> bytes;     // instead of trials
   std::string why_not;                  // why it is not tested at all
 
@@ -61,21 +66,23 @@ struct Unit {
   std::string fault;  // of bytes
 };
 
-// The energy of x - target over that of x.
-double moved_of(const Tensor& x, const Tensor& target, uint64_t chunk_len) {
+Moved moved_of(const Tensor& x, const Tensor& target, uint64_t chunk_len) {
   std::vector<float> room(static_cast<size_t>(std::min(chunk_len, x.size())));
-  double energy = 0, moved = 0;
+  double norm2 = 0;
+  Moved out;
   for_each_chunk(x, chunk_len, [&](Range range, std::span<const float> values) {
     const std::span<const float> near = target.read(range, room);
     for (size_t i = 0; i < values.size(); ++i) {
       const auto value = static_cast<double>(values[i]);
       if (!std::isfinite(value)) continue;
-      const double distance = value - static_cast<double>(near[i]);
-      energy += value * value;
-      moved += distance * distance;
+      const double distance = static_cast<double>(near[i]) - value;
+      norm2 += value * value;
+      out.energy += distance * distance;
+      out.along += distance * value;
     }
   });
-  return energy > 0 ? moved / energy : 0;
+  if (norm2 > 0) return {out.energy / norm2, out.along / norm2};
+  return {};
 }
 
 bool is_narrowed(const TensorInfo& info) { return info.dtype.item_size() == 2; }
@@ -96,6 +103,7 @@ class Verifier {
     check_.messages = options.messages;
     check_.knows_encoder = bench.knows_encoder();
     check_.outside = bench.outside();
+    check_.no_promise = "a file does not say what its encoder was asked for: --scheme";
     threads_ = thread_count();
   }
 
@@ -196,6 +204,7 @@ class Verifier {
     subject->wide = wide;
     subject->trials = std::make_unique<NarrowedTrials>(*wide->values, type);
     CheckOptions options = check_;
+    options.no_promise = "of narrowing nothing is promised but its law";
     options.outside = "beyond what " + type.name() + " holds: decompress will need --dtype f4";
     subject->check =
         std::make_unique<ErrorCheck>(*subject->trials, previous_ ? previous_->check.get() : nullptr, options);
@@ -229,7 +238,10 @@ class Verifier {
     if (subject.bytes) unit.fault = subject.bytes->compare(subject.chunk(unit.chunk));
     if (!subject.check) return;
     std::unique_ptr<ErrorCheck::Room> room = rooms_.get();
-    unit.sums = subject.check->measure(unit.chunk, *room);
+    const uint64_t bytes = subject.chunk(unit.chunk).count * info(subject).dtype.item_size();
+    unit.sums = subject.check->measure(unit.chunk, *room, [&] {
+      if (subject.stage.empty()) progress_.done += bytes;
+    });
     rooms_.put(std::move(room));
   }
 
@@ -238,14 +250,17 @@ class Verifier {
     const bool last = unit.chunk + 1 == subject.chunks;
     if (subject.check) subject.check->take(unit.sums);
     if (bytes_fault_.empty()) bytes_fault_ = unit.fault;
-    if (subject.stage.empty()) {
+    if (!subject.check) {
       progress_.done += subject.chunk(unit.chunk).count * info(subject).dtype.item_size() * bench_.trials();
     }
     if (last) {
       TensorFindings findings = subject.check ? subject.check->findings() : findings_of_bytes(subject);
       findings.tensor = info(subject).name;
       findings.stage = subject.stage;
-      findings.moved = subject.moved;
+      if (subject.moved) {
+        findings.moved = subject.moved->energy;
+        findings.moved_along = subject.moved->along;
+      }
       take_(std::move(findings));
     }
     unit = {};  // the last one closes the tensor

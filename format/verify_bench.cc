@@ -99,13 +99,19 @@ StoredBench::StoredBench(const StoredMessage& message, Source& dump, const Schem
       choice_(choice),
       id_(id_of(message.schema(), message.message())),
       partners_(match_tensors(message.schema(), dump)) {
+  const bool any = std::any_of(partners_.in_dump.begin(), partners_.in_dump.end(), [](const auto& p) { return p; });
+  if (!any && !partners_.in_dump.empty()) {
+    throw Error(
+        Exit::bad_input,
+        "no tensor of the file is in the dump, which has other names: not the dump that the file was made from");
+  }
   if (choice == nullptr) return;
   chosen_ = choice->stored_text();
   const std::vector<StoredScheme>& schemes = message.schema().schemes;
   if (std::none_of(schemes.begin(), schemes.end(), [&](const StoredScheme& s) { return s.text == chosen_; })) {
     std::string texts;
     for (const StoredScheme& scheme : schemes) texts += (texts.empty() ? "" : ", ") + scheme.text;
-    throw Error(Exit::usage, "the file was not made with --scheme " + chosen_ + "..., but with " + texts);
+    throw Error(Exit::usage, "the file was not made with --scheme " + chosen_ + ", but with " + texts);
   }
 }
 

@@ -351,7 +351,7 @@ void ErrorCheck::add_trial(Range range, uint64_t trial, Room& room, ErrorSums& o
   move_e_processes(overall, out);
 }
 
-ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room) const {
+ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room, const std::function<void()>& after_trial) const {
   const Range range = trials_.chunk(chunk);
   ErrorSums out, once;
   if (dither()) out.histogram.assign(kUniformityBins + 1, 0);
@@ -374,6 +374,7 @@ ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room) const {
     add_trial(range, trial, room, out);
     add_elsewhere(chunk, trial, room, out);
     out.add(once);
+    after_trial();
   }
   add_linear(room, out);
   for (const double sum : room.sum) out.s2 += sum * sum;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ struct CheckOptions {
   double margin = 0.01;       // bias along x, as a part of it, that does not matter
   uint64_t messages = 100;    // whose mean is to gain from more of them
   bool knows_encoder = true;  // whether Sample::decoder_fault would be set
+  std::string no_promise;     // why there is none, if set_promise is not called
   std::string outside;        // what elements outside the law mean, if not that a promise is broken
 };
 
@@ -101,7 +103,8 @@ class ErrorCheck {
   LawSums survey(uint64_t chunk, Room& room) const;
   void take(const LawSums& chunk);
 
-  ErrorSums measure(uint64_t chunk, Room& room) const;
+  // `after_trial` is called after each.
+  ErrorSums measure(uint64_t chunk, Room& room, const std::function<void()>& after_trial) const;
   void take(const ErrorSums& chunk) { sums_.add(chunk); }
 
   TensorFindings findings() const;

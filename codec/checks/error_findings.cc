@@ -43,7 +43,7 @@ Finding absent(std::string_view name, std::string_view promise, std::string note
 void decide(Finding& finding, bool broken, double needed) {
   if (broken) {
     finding.verdict = Verdict::broken;
-  } else if (std::isnan(finding.margin) || finding.smallest <= finding.margin) {
+  } else if (!std::isinf(finding.smallest) && (std::isnan(finding.margin) || finding.smallest <= finding.margin)) {
     finding.verdict = Verdict::kept;
   } else {
     finding.verdict = Verdict::undecided;
@@ -108,6 +108,11 @@ class ErrorVerdicts {
     between_tensors();
     uniformity();
     variance_by_size();
+    for (Finding& finding : out_) {  // nothing that large can be found, or told
+      for (double* number : {&finding.measured, &finding.bound, &finding.low, &finding.high, &finding.smallest}) {
+        if (std::isinf(*number)) *number = kAbsent;
+      }
+    }
     return std::move(out_);
   }
 
@@ -117,7 +122,7 @@ class ErrorVerdicts {
   void without_chance() {
     out_.push_back(
         proof("parameters", "stored parameters canonical", sums_.parameters_fault.empty(), sums_.parameters_fault));
-    constexpr std::string_view kDecoder = "decodes to what the encoder reported";
+    constexpr std::string_view kDecoder = "decoded values have the encoder's digest";
     out_.push_back(options_.knows_encoder ? proof("decoder", kDecoder, sums_.decoder_fault.empty(), sums_.decoder_fault)
                                           : absent("decoder", kDecoder, "the file holds no digests"));
     overload();
@@ -162,8 +167,7 @@ class ErrorVerdicts {
   void variance_bound() {
     constexpr std::string_view kPromise = "variance <= omega ||x||^2";
     if (!promise_) {
-      out_.push_back(
-          absent("variance bound", kPromise, "a file does not say what its encoder was asked for: --scheme"));
+      out_.push_back(absent("variance bound", kPromise, options_.no_promise));
       return;
     }
     Finding finding = proof("variance bound", kPromise, true);
@@ -293,11 +297,12 @@ class ErrorVerdicts {
     finding.smallest = std::sqrt(log_tail / (6 * r_)) + kPower / std::sqrt(12 * r_);
     if (limits_ != nullptr) finding.smallest = std::max(finding.smallest, limits_->smallest_shift());
     finding.smallest += sums_.resolution;
-    if (!(finding.smallest < 0.5)) {
+    const bool broken = !(sums_.coordinate <= 0);
+    if (!broken && !(finding.smallest < (uniform() ? 0.5 : 1))) {
       out_.push_back(absent(kName, kPromise, "more trials are needed to show anything of one element"));
       return;
     }
-    decide(finding, !(sums_.coordinate <= 0), 0);
+    decide(finding, broken, 0);
     if (finding.verdict == Verdict::broken) finding.note = "element " + std::to_string(sums_.coordinate_index);
     out_.push_back(std::move(finding));
   }
@@ -333,9 +338,9 @@ class ErrorVerdicts {
     settle(finding, !(beyond <= critical), sums.slack / sums.expected);
   }
 
-  void variance() { squares("variance", "variance as declared (ratio)", sums_.square, true); }
+  void variance() { squares("variance", "variance as declared", sums_.square, true); }
 
-  void variance_by_size() { squares("var |x|", "variance as declared, by |x| (ratio)", sums_.square_by_size, false); }
+  void variance_by_size() { squares("var |x|", "variance as declared, by |x|", sums_.square_by_size, false); }
 
   void pairs(const std::string& name, const std::string& promise, const LagSums& sums) {
     if (!applies(name, promise, false)) return;

@@ -41,11 +41,12 @@ struct Finding {
 struct TensorFindings {
   std::string tensor, stage;  // stage: "" or "narrowed to f2"
   uint64_t size = 0, trials = 0;
-  double effective = kAbsent;   // elements that carry the error: V^2 / V4
-  double norm = kAbsent;        // ||target||
-  double variance = kAbsent;    // V, the declared E||decoded - target||^2
-  double resolution = kAbsent;  // ||eta|| / ||target||
-  double moved = kAbsent;       // ||x - target||^2 / ||x||^2, where the target is not x: what was clipped
+  double effective = kAbsent;    // elements that carry the error: V^2 / V4
+  double norm = kAbsent;         // ||target||
+  double variance = kAbsent;     // V, the declared E||decoded - target||^2
+  double resolution = kAbsent;   // ||eta|| / ||target||
+  double moved = kAbsent;        // ||x - target||^2 / ||x||^2, where the target is not x: what was clipped
+  double moved_along = kAbsent;  // <target - x, x> / ||x||^2, likewise: the bias of clipping
   std::vector<Finding> findings;
 
   // The first broken one in the order in which causes are likely: checks without chance, bias, variance, dependence,

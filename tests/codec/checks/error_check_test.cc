@@ -75,7 +75,7 @@ Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint6
     ErrorCheck check(simulated, nullptr, options);
     ErrorCheck::Room room;
     check.take(check.survey(0, room));
-    w.add(std::exp(check.measure(0, room).log_w[1]));
+    w.add(std::exp(check.measure(0, room, [] {}).log_w[1]));
   }
   return w;
 }
@@ -90,7 +90,7 @@ Moments lag_w(const std::vector<float>& x, Kind kind, uint64_t runs, bool penalt
     ErrorCheck check(simulated, nullptr, options);
     ErrorCheck::Room room;
     check.take(check.survey(0, room));
-    const LagSums sums = check.measure(0, room).pairs[0];
+    const LagSums sums = check.measure(0, room, [] {}).pairs[0];
     const double lambda = 1 / std::sqrt(sums.expected_p);
     w.add(std::exp(penalty ? e_increment(lambda, sums.d, sums.slack, sums.p, sums.largest, kind == Kind::uniform)
                            : lambda * sums.d));

@@ -58,7 +58,7 @@ inline TensorFindings findings_of(const Trials& trials, const CheckOptions& opti
   ErrorCheck check(trials, nullptr, options);
   ErrorCheck::Room room;
   for (uint64_t chunk = 0; chunk < trials.chunks(); ++chunk) check.take(check.survey(chunk, room));
-  for (uint64_t chunk = 0; chunk < trials.chunks(); ++chunk) check.take(check.measure(chunk, room));
+  for (uint64_t chunk = 0; chunk < trials.chunks(); ++chunk) check.take(check.measure(chunk, room, [] {}));
   return check.findings();
 }
 
