@@ -25,7 +25,7 @@ inline constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 // One check of one tensor. Numbers that mean nothing here are kAbsent.
 struct Finding {
-  std::string name;     // stable: "bias overall", "linear x", "lag 4096"; see docs of verify
+  std::string name;     // stable: "bias overall", "linear x", "lag 4096"; spec/verify.md
   std::string promise;  // what is promised, a few words
   double measured = kAbsent;
   double bound = kAbsent;                // what `measured` may not pass if the promise is kept

@@ -38,8 +38,8 @@ class Trials {
   }
 
   // Trial `trial` of the chunk `range`. `whole_path`: through the coder and its checks too; else by the shortest way to
-  // the same values. Unless it is
-  // fresh, `sample` was loaded with another trial of this chunk before. Thread-safe. Throws Error.
+  // the same values. Unless it is fresh, `sample` was loaded with another trial of this chunk before. Thread-safe.
+  // Throws Error.
   virtual void load(uint64_t trial, Range range, bool whole_path, Sample& sample) const = 0;
 
   uint64_t chunks() const { return size() == 0 ? 1 : (size() + chunk_len() - 1) / chunk_len(); }

@@ -121,6 +121,45 @@ class Schemes(Verify):
         for scheme in ("dqsg:levels=3", "dither:nmse=0.1,bucket=7", "dither:step=1e-9"):
             self.assert_honest(self.report(OK, path, "--nonfinite", "keep", "--scheme", scheme, "--trials", 8, "--seed", 1))
 
+    def test_what_is_not_finite_is_kept_by_16_bit_types(self):
+        x = (heavy(1000) * 64).astype("f2")
+        x[[3, 500, 999]] = np.nan, np.inf, -np.inf
+        report = self.report(OK, self.npy(x), "--nonfinite", "keep", "--scheme", "dqsg:levels=5", "--trials", 8, "--seed", 1)
+        self.assert_honest(report)
+        self.assertEqual(self.checks(report, "array", "narrowed to f2")["support"]["verdict"], "proved")
+
+    def test_nothing_tested_is_not_kept(self):
+        for array in (np.arange(10), np.zeros(0, "i4"), np.arange(10, dtype="u2")):
+            path = self.npy(array)
+            self.assertEqual(self.report(OK, path, "--seed", 1)["verdict"], "nothing tested")
+            self.report(CHECK_FAILED, path, "--seed", 1, "--strict")
+            self.assertIn("nothing to test", self.ok("verify", path, "--seed", 1).out.decode())
+        self.assertEqual(self.report(OK, path, "--scheme", "raw", "--strict")["verdict"], "kept")
+
+    def test_what_float32_hides_is_said(self):
+        report = self.report(OK, self.npy(heavy(3000)), "--scheme", "dqsg:levels=65535", "--seed", 1, "--margin", 1e-9)
+        checks = self.checks(report, "array")
+        self.assertEqual(checks["linear x"]["verdict"], "below resolution")
+
+    def test_the_trials_that_are_asked_for_decide(self):
+        path = self.npy(np.concatenate([heavy(300), np.float32([2e-3])]))
+        for scheme in ("dqsg:levels=5", "dither:nmse=0.3"):
+            first = self.report(OK, path, "--scheme", scheme, "--seed", 1, "--trials", 16)
+            needed = max(c["trials_needed"] or 0 for c in first["tensors"][0]["checks"])
+            self.assertGreater(needed, 16)
+            self.assertEqual(self.report(OK, path, "--scheme", scheme, "--seed", 2, "--trials", needed)["verdict"], "kept")
+
+    def test_an_error_leaves_no_half_document(self):
+        path = self.npz({"a": heavy(100), "b": np.float32([1, np.nan])})
+        result = self.refused(BAD_INPUT, "verify", path, "--json", "--seed", 1)
+        self.assertEqual(result.out, b"")
+        many = self.npz({**{f"a{i:02}": heavy(100) for i in range(12)}, "z": np.float32([np.nan])}, "many.npz")
+        self.assertIn(b"a05", self.refused(BAD_INPUT, "verify", many, "--seed", 1, "-T1").out)
+
+    def test_quiet_is_for_scripts(self):
+        text = self.ok("verify", self.npy(heavy(1000)), "--seed", 1, "-q").out.decode()
+        self.assertLess(len(text.splitlines()), 5)
+
     def test_clipping_is_tested_against_the_clipped_values(self):
         x = heavy(20000)
         report = self.report(OK, self.npy(x), "--scheme", "dqsg:levels=5,clip=2.5", "--seed", 1)
@@ -128,6 +167,9 @@ class Schemes(Verify):
         clip = np.float32(2.5 * x.astype("f8").std())
         moved = ((x.astype("f8") - np.clip(x, -clip, clip).astype("f8")) ** 2).sum() / (x.astype("f8") ** 2).sum()
         self.assertAlmostEqual(report["tensors"][0]["moved_by_clipping"] / moved, 1, delta=1e-5)
+        bias = ((np.clip(x, -clip, clip).astype("f8") - x) * x).sum() / (x.astype("f8") ** 2).sum()
+        self.assertAlmostEqual(report["tensors"][0]["bias_of_clipping"] / bias, 1, delta=1e-5)
+        self.assertIn("clipping moves", report["summary"])
 
     def test_odd_tensors_neither_fool_nor_crash_it(self):
         outlier = np.zeros(5000, "f4")
@@ -181,6 +223,7 @@ class Files(Verify):
         report = self.report(OK, file)
         self.assertEqual((report["integrity"], report["digests"], report["departures"], report["tensors"]),
                          ("proved", "proved", [], []))
+        self.assertEqual(report["verdict"], "intact")
         self.assertIn("canonical", self.ok("verify", file, "--strict").out.decode())
         self.assertEqual(self.ok("verify", "-", "-q", stdin=file.read_bytes()).code, OK)
         damaged = bytearray(file.read_bytes())
@@ -225,6 +268,13 @@ class Files(Verify):
                              self.npz({"a": self.x, "b": self.x[:5], "c": np.array([0, 1, 2, 7])}, "other.npz"))
         self.assertEqual([t["reason"] for t in report["tensors"]], [None, None, "exact"])
         self.assertIn("element 3", self.checks(report, "c")["exact"]["note"])
+        self.assertEqual((report["tensors_tested"], report["tensors_by_raw"], report["tensors_not_compared"]), (2, 1, 0))
+        less = self.report(OK, file, "--against", self.dir / "less.npz")
+        self.assertEqual((less["tensors_not_compared"], less["verdict"]), (2, "undecided"))  # b, and z of the dump
+        self.report(CHECK_FAILED, file, "--against", self.dir / "less.npz", "--strict")
+        self.refused(BAD_INPUT, "verify", file, "--against", self.npz({"m/a": self.x}, "renamed.npz"), says="other names")
+        wide = self.npz({"a": self.x.astype("f8"), "b": self.x[:5], "c": np.arange(4)}, "wide.npz")
+        self.assertIn("another type", self.checks(self.report(OK, file, "--against", wide), "a")["exact"]["note"])
         self.refused(BAD_INPUT, "verify", file, "--against",
                      self.npz({"a": self.x[:-1], "b": self.x[:5], "c": np.arange(4)}, "short.npz"), says="'a'")
 
@@ -248,6 +298,7 @@ class Files(Verify):
         self.assertIn(report["tensors"][0]["reason"], ("support", "overload"))
         text = support.run("verify", self.dir / "x.gradz", "--against", self.dir / "line.npy").out.decode()
         self.assertIn("BROKEN", text)
+        self.assertIn("made from another dump", text)
         self.assertIn("most likely", text)
 
     def test_a_file_that_is_written_otherwise(self):

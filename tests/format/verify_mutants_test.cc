@@ -230,6 +230,55 @@ TEST_CASE("an encoder that reports other values than are decoded is caught") {
   }
 }
 
+TEST_CASE("an encoder that writes what its decoder refuses is caught, and the dump not blamed") {
+  // dqsg, but for a decoder that takes no chunk, or no parameters.
+  class Refusing final : public Scheme {
+   public:
+    explicit Refusing(bool parameters) : parameters_(parameters) {}
+    std::string_view name() const override { return "refusing"; }
+    std::span<const ParamSpec> params() const override { return dqsg().params(); }
+    std::string_view summary() const override { return ""; }
+    std::string_view promises() const override { return ""; }
+    std::string_view source() const override { return ""; }
+    bool draws() const override { return true; }
+    void check(const Params&, bool) const override {}
+    std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
+      return dqsg().prepare(tensor, params, inputs);
+    }
+    std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
+      if (parameters_) throw Error(Exit::bad_input, "takes no parameters");
+      class Wrapped final : public Decoder {
+       public:
+        explicit Wrapped(std::unique_ptr<Decoder> inner) : inner_(std::move(inner)) {}
+        Bytes stored() const override { return inner_->stored(); }
+        ChunkShape chunk_shape(Range range) const override { return inner_->chunk_shape(range); }
+        std::string describe() const override { return ""; }
+        void decode(const Code&, Range, std::span<float>) const override {
+          throw Error(Exit::bad_input, "takes no chunk");
+        }
+        void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override {
+          inner_->laws(code, range, target, laws);
+        }
+
+       private:
+        std::unique_ptr<Decoder> inner_;
+      };
+      return std::make_unique<Wrapped>(dqsg().restore(params, stored, inputs));
+    }
+
+   private:
+    static const Scheme& dqsg() { return *find_scheme("dqsg"); }
+    bool parameters_;
+  };
+  for (const bool parameters : {true, false}) {
+    const TensorFindings findings = verify({{"w", gradient("fc3.weight")}}, options_for(Refusing(parameters), 1)).at(0);
+    const Finding& fault = finding(findings, parameters ? "parameters" : "decoder");
+    CHECK(fault.verdict == Verdict::broken);
+    CHECK(findings.reason() == &fault);
+    CHECK(fault.note.find(parameters ? "takes no parameters" : "takes no chunk") != std::string::npos);
+  }
+}
+
 TEST_CASE("a bound that the variance passes is caught without chance") {
   const std::vector<MemoryTensor> tensors = {{"b", gradient("fc3.bias")}};
   for (const Dither dither : {Dither::half, Dither::subtractive}) {

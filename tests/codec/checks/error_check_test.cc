@@ -65,9 +65,10 @@ struct Moments {
   }
 };
 
-// W of the bias overall over honest runs, at its second lambda: at this level about 1 / sqrt(V0) for six even values.
+// W of the bias overall over honest runs, at plus or minus its second lambda, half of sqrt(2 ln(8 / level) / V0): at this
+// level 1 / sqrt(V0).
 Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint64_t runs) {
-  const CheckOptions options = at_level(3 * std::exp(-2.0));
+  const CheckOptions options = at_level(8 * std::exp(-2.0));
   const std::vector<Law> laws = laws_of(x, kind);
   Moments w;
   for (uint64_t run = 0; run < runs; ++run) {
@@ -75,7 +76,7 @@ Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint6
     ErrorCheck check(simulated, nullptr, options);
     ErrorCheck::Room room;
     check.take(check.survey(0, room));
-    w.add(std::exp(check.measure(0, room, [] {}).log_w[1]));
+    w.add(std::exp(check.measure(0, room, [] {}).log_w[run % 2 == 0 ? 2 : 3]));
   }
   return w;
 }
@@ -222,4 +223,41 @@ TEST_CASE("one biased element is found by its own test alone") {
     }
     CHECK(finding(findings, "coordinate").note.find("777") != std::string::npos);
   }
+}
+
+TEST_CASE("a value that decodes to what is no number is beyond its law") {
+  const std::vector<float> x = spread_values(20000, 4);
+  const SimulatedTrials bent(x, laws_of(x, Kind::uniform), 8, 5,
+                             [](size_t i, double error) { return i == 3 ? std::nan("") : error; });
+  const TensorFindings findings = findings_of(bent, at_level(kLevel));
+  CHECK(finding(findings, "support").verdict == Verdict::broken);
+  CHECK(finding(findings, "support").note.find("element 3 ") != std::string::npos);
+  CHECK(finding(findings, "variance").verdict == Verdict::broken);
+}
+
+TEST_CASE("workers whose errors oppose each other are not independent") {
+  // Trial 2k + 1 repeats trial 2k with its sign turned: no bias, and no message is at fault.
+  const std::vector<float> x = spread_values(20000, 4);
+  class Opposed final : public Trials {
+   public:
+    explicit Opposed(const SimulatedTrials& honest) : honest_(honest) {}
+    uint64_t size() const override { return honest_.size(); }
+    uint64_t chunk_len() const override { return honest_.chunk_len(); }
+    uint64_t count() const override { return honest_.count(); }
+    void load(uint64_t trial, Range range, bool whole, Sample& sample) const override {
+      honest_.load(trial / 2, range, whole, sample);
+      if (trial % 2 == 0) return;
+      for (size_t i = 0; i < sample.decoded.size(); ++i) {
+        sample.decoded[i] = sample.target[i] - (sample.decoded[i] - sample.target[i]);
+      }
+    }
+
+   private:
+    const SimulatedTrials& honest_;
+  };
+  const SimulatedTrials honest(x, laws_of(x, Kind::uniform), 32, 5);
+  const TensorFindings findings = findings_of(Opposed(honest), at_level(kLevel));
+  CHECK(finding(findings, "bias overall").verdict == Verdict::broken);
+  CHECK(finding(findings, "bias overall").measured < 0);
+  CHECK(finding(findings, "linear x").verdict != Verdict::broken);
 }
