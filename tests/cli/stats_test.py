@@ -6,7 +6,10 @@ import io
 import itertools
 import json
 import math
+import os
 import re
+import signal
+import subprocess
 import xml.etree.ElementTree as xml
 
 import h5py
@@ -14,7 +17,7 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 import support
-from support import BAD_INPUT, IO_FAILURE, UNSUPPORTED, USAGE
+from support import BAD_INPUT, IO_FAILURE, USAGE
 
 F32 = np.float32
 SVG = "{http://www.w3.org/2000/svg}"
@@ -456,6 +459,38 @@ class Outputs(StatsTest):
         self.refused(IO_FAILURE, "stats", source, "--plot", self.dir / "no" / "p.svg")
         self.refused(USAGE, "stats", source, "--json", "--csv")
 
+    def test_a_plot_that_exists_is_refused_before_any_work(self):
+        """The work would find the damage."""
+        source, plot = self.npz({"x": np.random.default_rng(20).standard_normal(9999)}), self.write(b"mine", "p.svg")
+        packed = self.compress(source, "--scheme=raw")
+        for path, more in ((source, ()), (packed, ("--against", source))):
+            data = bytearray(path.read_bytes())
+            data[40_000] ^= 1
+            bad = self.write(data, "bad")
+            self.refused(BAD_INPUT, "stats", bad, *more)
+            self.refused(USAGE, "stats", bad, *more, "--plot", plot, says="exists")
+            self.assertEqual(plot.read_bytes(), b"mine")
+
+    def test_a_closed_pipe_ends_quietly(self):
+        source = support.DATA / "fc.h5"
+        for call in ((source,), (source, "--json"), (source, "--csv"), (self.compress(source), "--against", source)):
+            reader, writer = os.pipe()
+            os.close(reader)
+            with os.fdopen(writer, "wb") as closed:
+                done = subprocess.run([support.PROGRAM, "stats", *map(str, call)], stdout=closed, stderr=subprocess.PIPE,
+                                      timeout=60)
+            self.assertEqual(done.returncode, 128 + signal.SIGPIPE)
+            self.assertEqual(done.stderr, b"")
+
+    def test_a_full_disk_is_a_failure_however_much_is_printed(self):
+        """Less than a buffer, which fails at the end, and more, which fails before."""
+        for options in (("--only=fc1.bias", "--csv"), ("--json",)):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([support.PROGRAM, "stats", support.DATA / "fc.h5", *options], stdout=full,
+                                      stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, IO_FAILURE)
+            self.assertIn(b"standard output cannot be written", done.stderr)
+
     def test_only(self):
         out = self.json(support.DATA / "fc.h5", "--only=*.bias")
         self.assertEqual([t["name"] for t in out["tensors"]], ["fc1.bias", "fc2.bias", "fc3.bias"])
@@ -470,7 +505,6 @@ class Outputs(StatsTest):
 
     def test_other_files(self):
         source = self.npy(np.ones(3, F32))
-        self.refused(UNSUPPORTED, "stats", self.compress(source), says=".gradz")
         self.refused(BAD_INPUT, "stats", self.write(b"hello", "x"), says="no dump")
         self.refused(BAD_INPUT, "stats", self.write(b"", "x"), says="empty")
         self.refused(IO_FAILURE, "stats", self.dir / "nowhere.npy")
