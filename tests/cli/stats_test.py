@@ -491,6 +491,15 @@ class Outputs(StatsTest):
             self.assertEqual(done.returncode, IO_FAILURE)
             self.assertIn(b"standard output cannot be written", done.stderr)
 
+    def test_as_bf16_is_not_for_hdf5(self):
+        source = support.DATA / "fc.h5"
+        packed = self.compress(source)
+        target = self.dir / "out.gradz"
+        for call in (("stats", source), ("stats", packed, "--against", source), ("verify", source),
+                     ("compress", source, "-o", target)):
+            self.refused(USAGE, *call, "--as-bf16", says="--as-bf16 is for .npy and .npz")
+        self.assertFalse(target.exists())
+
     def test_only(self):
         out = self.json(support.DATA / "fc.h5", "--only=*.bias")
         self.assertEqual([t["name"] for t in out["tensors"]], ["fc1.bias", "fc2.bias", "fc3.bias"])
