@@ -102,7 +102,7 @@ StatsPlot plot_of(const StatsArguments& args, const RandomFile& file, const Dump
   plot.deviation = statistics.whole.moments.deviation();
   for (size_t i = 0; i < args.schemes.size(); ++i) {
     const SchemeSummary& scheme = statistics.schemes[i];
-    plot.points.push_back({args.schemes[i], scheme.bits() + scheme.side_bits(), scheme.nmse()});
+    plot.points.push_back({args.schemes[i], scheme.coded_per_value(), scheme.nmse()});
   }
   return plot;
 }

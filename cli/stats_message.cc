@@ -19,7 +19,7 @@ const std::vector<Column> kSizeColumns = {{"values", "values", 0},
                                           {"exceptions", "exceptions", 0},
                                           {"symbols", "symbols", 0},
                                           {"entropy_bits_per_symbol", "entropy, bits/symbol", 0},
-                                          {"entropy_bits_per_value", "bits/value", 0},
+                                          {"entropy_bits_per_value", "entropy, bits/value", 0},
                                           {"above_entropy_percent", "coder above it, %", 0}};
 
 const std::vector<Column> kErrorColumns = {{"nmse", "NMSE", 1},

@@ -211,12 +211,12 @@ class Schemes(StatsTest):
         self.assertAlmostEqual(scheme["nmse"] / nmse, 1, delta=1e-9)
         self.assertEqual(scheme["symbols"], x.size)
         self.assertEqual(scheme["side_bits_per_value"], 8 * 4 / x.size)
-        self.assertEqual(scheme["bits_per_value"], scheme["entropy_bits_per_symbol"])
+        self.assertEqual(scheme["entropy_bits_per_value"], scheme["entropy_bits_per_symbol"])
         # A dithered level is the decoded value, the dither taken back: within half a step of it; so |x| / step decides
         # between two levels, and the share of each is known to 1 in 100.
         levels = np.floor(x.astype(np.float64) / step + np.random.default_rng(1).random(x.size))
         shares = np.unique(levels, return_counts=True)[1] / x.size
-        self.assertAlmostEqual(scheme["bits_per_value"], -(shares * np.log2(shares)).sum(), delta=0.01)
+        self.assertAlmostEqual(scheme["entropy_bits_per_value"], -(shares * np.log2(shares)).sum(), delta=0.01)
         self.assertEqual(out["tensor_schemes"][0]["nmse"], scheme["nmse"])
         self.assertEqual(out["seed"], 3)
 
@@ -235,13 +235,32 @@ class Schemes(StatsTest):
                 nmse = ((decoded[part["tensor"]] - x)**2).sum() / (x**2).sum()
                 self.assertAlmostEqual(part["nmse"] / nmse, 1, delta=1e-9, msg=part["tensor"])
 
+    def test_coded_bits_are_the_bytes_of_the_message(self):
+        """Frames of several chunks and their parameters, of one, and of none; exceptions; streams that repeat one symbol
+        or do not shrink."""
+        rng = np.random.default_rng(18)
+        arrays = {"a": rng.laplace(0, 1, 700_001).astype(F32), "b": rng.standard_normal((30, 40)), "c": np.zeros((0, 3), F32),
+                  "d": np.zeros(9000, F32), "e": rng.standard_normal(2**18).astype(np.float16), "f": np.float32(3),
+                  "g": np.where(np.arange(600_000) % 999 == 5, np.nan, 1).astype(F32)}
+        source = self.npz(arrays)
+        schemes = ["dqsg:levels=3", "dqsg:levels=255,bucket=512", "dither:nmse=0.1", "raw"]
+        report = self.json(source, "--seed=4", *(f"--scheme={s}" for s in schemes))
+        for text, whole in zip(schemes, report["schemes"]):
+            packed = self.compress(source, "--scheme", text, "--seed=4", "--nonfinite=keep")
+            tensors = self.info(packed)["tensors"]
+            values = sum(a.size for a in arrays.values())
+            self.assertEqual(whole["coded_bits_per_value"], 8 * sum(t["bytes"] for t in tensors) / values, text)
+            parts = {p["tensor"]: p["coded_bits_per_value"] for p in report["tensor_schemes"] if p["scheme"] == text}
+            self.assertEqual(parts, {t["name"]: 8 * t["bytes"] / arrays[t["name"]].size if arrays[t["name"]].size else None
+                                     for t in tensors}, text)
+
     def test_the_entropy_bounds_what_a_coder_writes(self):
         x = np.random.default_rng(9).standard_normal(400_000).astype(F32)
         scheme = self.json(self.npy(x), "--scheme=dqsg:levels=9")["schemes"][0]
         packed = self.compress(self.npy(x), "--scheme=dqsg:levels=9", "--seed=1", "--level=9")
         bits = 8 * packed.stat().st_size / x.size
-        self.assertLess(scheme["bits_per_value"], bits)
-        self.assertGreater(scheme["bits_per_value"], bits * 0.8)
+        self.assertLess(scheme["entropy_bits_per_value"], bits)
+        self.assertGreater(scheme["entropy_bits_per_value"], bits * 0.8)
 
     def test_raw_is_the_entropy_of_bytes(self):
         x = np.random.default_rng(10).standard_normal(10_000).astype(F32)
@@ -250,7 +269,7 @@ class Schemes(StatsTest):
         entropy = -(shares * np.log2(shares)).sum()
         scheme = self.json(self.npy(x), "--scheme=raw")["schemes"][0]
         self.assertAlmostEqual(scheme["entropy_bits_per_symbol"], entropy, delta=1e-9)
-        self.assertAlmostEqual(scheme["bits_per_value"], 4 * entropy, delta=1e-9)
+        self.assertAlmostEqual(scheme["entropy_bits_per_value"], 4 * entropy, delta=1e-9)
         self.assertEqual(scheme["nmse"], 0)
 
     def test_parameters_of_buckets_are_counted(self):
@@ -264,8 +283,8 @@ class Schemes(StatsTest):
         for scheme in out["schemes"]:
             parts = [p for p in out["tensor_schemes"] if p["scheme"] == scheme["scheme"]]
             self.assertEqual(len(parts), 6)
-            bits = sum(p["bits_per_value"] * sizes[p["tensor"]] for p in parts) / sum(sizes.values())
-            self.assertAlmostEqual(scheme["bits_per_value"], bits, delta=1e-9)
+            bits = sum(p["entropy_bits_per_value"] * sizes[p["tensor"]] for p in parts) / sum(sizes.values())
+            self.assertAlmostEqual(scheme["entropy_bits_per_value"], bits, delta=1e-9)
             error = sum(p["nmse"] * squares[p["tensor"]] for p in parts) / sum(squares.values())
             self.assertAlmostEqual(scheme["nmse"] / error, 1, delta=1e-9)
 
@@ -386,6 +405,17 @@ class Outputs(StatsTest):
             self.assertIn(f" {whole[key]:.5g}", text, key)
         self.assertNotIn("nan", text)
         self.assertIn("seed 1", text)
+
+    def test_no_two_headings_of_a_table_are_equal(self):
+        source = self.npz({f"worker_{w}/x": np.arange(1, 9, dtype=F32) for w in range(2)})
+        packed = self.compress(source, "--scheme=dqsg:levels=3")
+        for call in ((source, "--scheme=dqsg:levels=3"), (packed, "--against", source)):
+            headings = [line for line in self.ok("stats", *call).out.decode().splitlines()
+                        if re.match("(tensor|scheme|step|part) ", line)]
+            self.assertGreaterEqual(len(headings), 2)
+            for line in headings:
+                names = re.split("  +", line)
+                self.assertEqual(len(set(names)), len(names), line)
 
     def plot(self, source, *options, name="plot.svg"):
         path = self.dir / name
