@@ -59,8 +59,9 @@ void print_tables(const StatsArguments& args, const RandomFile& file, const Sour
   std::printf("%s\n", head_line(args, file, source, statistics).c_str());
   Section tensors = report.tensors;
   if (tensors.rows.size() != 1) tensors.rows.push_back(report.whole);
-  for (const Section* section :
-       {&std::as_const(tensors), &report.tensor_schemes, &report.schemes, &report.groups, &report.cosines}) {
+  print_section(tensors);
+  if (tensors.rows.size() > 1) std::printf("(all) is the mixture of all tensors, whose scales may differ\n");
+  for (const Section* section : {&report.tensor_schemes, &report.schemes, &report.groups, &report.cosines}) {
     print_section(*section);
   }
   const std::vector<const TensorInfo*> skipped = not_numeric(args, source);
@@ -96,6 +97,8 @@ StatsPlot plot_of(const StatsArguments& args, const RandomFile& file, const Dump
   StatsPlot plot;
   plot.title = "values of " + file.name().substr(file.name().rfind('/') + 1);
   plot.histogram = statistics.histogram;
+  plot.tensors = statistics.tensors.size();
+  plot.size_name = "bits a value (bytes of the tensors' frames, as compress codes them)";
   plot.median = statistics.whole.order.median;
   plot.laplace_scale = statistics.whole.order.laplace_scale;
   plot.mean = statistics.whole.moments.mean();
@@ -241,6 +244,7 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
   if (plot) {
     StatsPlot drawn;
     drawn.title = "error of " + file->name().substr(file->name().rfind('/') + 1);
+    drawn.size_name = "bits a value (bytes of the file)";
     drawn.points = message_points(stats);
     write_plot(drawn, *plot);
   }

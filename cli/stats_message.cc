@@ -94,8 +94,8 @@ std::vector<PlotPoint> message_points(const MessageStats& stats) {
     if (!tensor.bits_per_value()) return;
     out.push_back({label, *tensor.bits_per_value(), *tensor.comparison->values->nmse});
   };
-  for (const TensorStats& tensor : stats.tensors) add(tensor.name, tensor);
   add("(file)", stats.whole);
+  for (const TensorStats& tensor : stats.tensors) add(tensor.name, tensor);
   return out;
 }
 

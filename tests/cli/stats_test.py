@@ -439,12 +439,61 @@ class Outputs(StatsTest):
         marks = self.of_class(root, "circle", "mark")
         self.assertEqual([m[0].text.split(": ")[0] for m in marks], [s.split(": ")[0] for s in schemes])
         texts = [t.text for t in root.iter(SVG + "text")]
-        for wanted in ("value", "density (log scale)", "NMSE (log scale)", "raw (exact)", "dqsg:levels=3"):
+        for wanted in ("value", "density (log scale)", "NMSE (log scale)"):
             self.assertIn(wanted, texts)
+        labels = [t.text for t in self.of_class(root, "text", "label")]
+        self.assertEqual(labels, [m[0].text for m in marks])
+        self.assertTrue(labels[2].endswith("NMSE 0 (exact)"))
         self.assertTrue(any(t.startswith("Laplace") for t in texts) and any(t.startswith("normal") for t in texts))
         self.assertTrue(any(t.startswith("values of") and 'a<b>&"c".npy' in t for t in texts))
         self.assertEqual(len(list(root.iter(SVG + "polyline"))) - 2,  # the others are grid lines
-                         len([t for t in texts if re.fullmatch(r"-?[\d.]+(e[-+]\d+)?", t)]))
+                         len([t for t in root.iter(SVG + "text")
+                              if t.get("class") is None and re.fullmatch(r"-?[\d.]+(e[-+]\d+)?", t.text)]))
+
+    def test_the_bits_of_a_plot_are_those_of_the_message(self):
+        """On a linear axis; over more than 8 times on one of powers of two."""
+        source = support.DATA / "fc.h5"
+        for schemes in (["dqsg:levels=255", "dither:nmse=0.001"], ["dqsg:levels=3", "dqsg:levels=255", "raw"]):
+            options = [f"--scheme={s}" for s in schemes]
+            root = self.plot(source, *options)
+            bits = [s["coded_bits_per_value"] for s in self.json(source, *options)["schemes"]]
+            marks = self.of_class(root, "circle", "mark")
+            for mark, b in zip(marks, bits):
+                self.assertIn(f": {b:.4g} bits a value, NMSE", mark[0].text)
+            names = [t.text for t in root.iter(SVG + "text") if t.text.startswith("bits a value")]
+            log = len(schemes) == 3
+            self.assertEqual((len(names), "log scale" in names[0]), (1, log))
+            at, scale = [float(m.get("cx")) for m in marks], math.log2 if log else float
+            ticks = {float(t.text): float(t.get("x")) for t in root.iter(SVG + "text")
+                     if t.get("text-anchor") == "middle" and t.get("class") is None and re.fullmatch(r"[\d.]+", t.text)
+                     and 470 < float(t.get("y")) < 860}
+            self.assertGreaterEqual(len(ticks), 4)
+            (low, left), *_, (high, right) = sorted(ticks.items())
+            if log:
+                self.assertTrue(all(math.log2(t).is_integer() for t in ticks), ticks)
+            else:
+                (low, left), (high, right) = sorted(ticks.items())[1], sorted(ticks.items())[-1]
+            for b, pixel in zip(bits, at):
+                want = left + (scale(b) - scale(low)) / (scale(high) - scale(low)) * (right - left)
+                self.assertAlmostEqual(pixel, want, delta=0.1)
+
+    def test_a_histogram_says_what_is_in_it(self):
+        arrays = {name: np.random.default_rng(19).standard_cauchy(1000).astype(F32) * s for name, s in (("a", 1), ("b", 9))}
+        every = np.concatenate(list(arrays.values())).astype(np.float64)
+        width = abs(every.mean()) + 5 * every.std()
+        outside = 100 * np.count_nonzero(np.abs(every) > width) / every.size
+        self.assertGreater(outside, 0)
+        texts = [t.text for t in self.plot(self.npz(arrays)).iter(SVG + "text")]
+        self.assertIn(f"2 tensors together, whose scales may differ; {outside:.3g}% of the values lie outside the range "
+                      "drawn", texts)
+        texts = [t.text for t in self.plot(self.npy(np.arange(9, dtype=F32))).iter(SVG + "text")]
+        self.assertIn("1 tensor; 0% of the values lie outside the range drawn", texts)
+
+    def test_all_is_said_to_be_a_mixture(self):
+        note = "mixture of all tensors"
+        self.assertIn(note, self.ok("stats", support.DATA / "fc.h5").out.decode())
+        self.assertNotIn(note, self.ok("stats", self.npy(np.ones(3, F32))).out.decode())
+        self.assertNotIn(note, self.ok("stats", self.npz({"i": np.arange(3)})).out.decode())
 
     def test_everything_is_inside_the_picture(self):
         for x in (np.array([1.0, 2, 4000]), np.random.default_rng(15).standard_cauchy(9999), np.full(9, 1e-42, F32)):
@@ -469,11 +518,28 @@ class Outputs(StatsTest):
         bars = self.of_class(self.plot(self.npy(1e4 + np.random.default_rng(16).standard_normal(20_000))), "rect", "bar")
         self.assertGreater(len(bars), 60)
 
-    def test_labels_of_equal_points_are_told_apart(self):
-        root = self.plot(support.DATA / "fc.h5", *["--scheme=dqsg:levels=3"] * 4)
-        heights = [float(t.get("y")) for t in root.iter(SVG + "text") if t.text == "dqsg:levels=3"]
-        self.assertEqual(len(set(heights)), 4)
-        self.assertGreaterEqual(min(b - a for a, b in itertools.pairwise(sorted(heights))), 12)
+    def test_points_are_numbered_and_listed(self):
+        """Numbers overlap neither each other nor a mark, also where many points are one."""
+        schemes = ["dqsg:levels=3"] * 14 + ["dqsg:levels=255,bucket=512", "dither:nmse=0.1", "dither:nmse=0.1000001"]
+        root = self.plot(support.DATA / "fc.h5", *(f"--scheme={s}" for s in schemes))
+        places = {}
+        for name in ("number", "mark"):
+            tag, x, y, up = ("text", "x", "y", 4) if name == "number" else ("circle", "cx", "cy", 0)
+            places[name] = [(float(e.get(x)), float(e.get(y)) - up) for e in self.of_class(root, tag, name)]
+            self.assertEqual(len(places[name]), len(schemes))
+        self.assertEqual([e.text for e in self.of_class(root, "text", "number")], [str(i + 1) for i in range(17)])
+        for (x, y), (u, v) in itertools.combinations(places["number"], 2):
+            self.assertTrue(abs(x - u) >= 16 or abs(y - v) >= 12, (x, y, u, v))
+        for (x, y), (u, v) in itertools.product(places["number"], places["mark"]):
+            self.assertTrue(abs(x - u) >= 12 or abs(y - v) >= 10, (x, y, u, v))
+        for i in (14, 15):  # alone, or nearly: right beside its mark
+            self.assertLessEqual(math.dist(places["number"][i], places["mark"][i]), 22)
+        keys = [(e.text, e.get("y")) for e in self.of_class(root, "text", "key")]
+        labels = [(e.text.split(": ")[0], e.get("y")) for e in self.of_class(root, "text", "label")]
+        self.assertEqual([text for text, _ in labels], [s.split(": ")[0] for s in schemes])
+        self.assertEqual([text for text, _ in keys], [str(i + 1) for i in range(17)])
+        self.assertEqual([y for _, y in keys], [y for _, y in labels])
+        self.assertEqual(len({y for _, y in labels}), len(schemes))
 
     def test_html_is_the_same_picture(self):
         source = support.DATA / "fc.h5"
