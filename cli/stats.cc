@@ -282,8 +282,9 @@ Command add_stats(CLI::App& root) {
   app.add_option("--only", args->only, "only tensors named like this GLOB");
   CLI::Option* json = app.add_flag("--json", args->json, "for programs, in full precision");
   app.add_flag("--csv", args->csv, "for spreadsheets: one row a tensor")->excludes(json);
-  app.add_option("--plot", args->plot,
-                 "draw the values with both fits, and the schemes' error against their bits: OUT.svg or OUT.html");
+  app.add_option(
+      "--plot", args->plot,
+      "draw the values with both fits, and the schemes' error against their coded bits: OUT.svg or OUT.html");
   app.add_flag("-f,--force", args->force, "replace an existing plot");
   app.add_flag("--as-bf16", args->as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", args->drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
@@ -293,7 +294,9 @@ Command add_stats(CLI::App& root) {
       "mean distance from it, the normal fit the mean and the deviation, KS the distance to each. The tail exponent "
       "is\n"
       "Hill's, of the max(10, n/100) largest magnitudes. NMSE is ||x' - x||^2 / ||x||^2, of one message.\n"
-      "Of a .gradz file: the entropy is that of each tensor's symbols, one by one; PSNR is 20 log10((max x - min x) / "
+      "The entropy is that of each tensor's symbols, one by one; coded are the frames that compress writes with its "
+      "default\n"
+      "coder, parameters and exceptions included. Of a .gradz file: PSNR is 20 log10((max x - min x) / "
       "rmse).\n"
       "Names with step_N and worker_N or rank_N between slashes give a table by step and worker, and cosines.\n"
       "Examples:\n"
