@@ -37,8 +37,8 @@ int run(const Command& command) {
       return fail(Exit::usage, "GRADCODEC_KERNELS names '" + escaped(kernels) + "', which this machine does not have");
     }
     const int code = command.run();
-    // What was printed must have arrived: a full disk shows here.
-    if (std::fflush(stdout) != 0) return printing_failed();
+    // What was printed must have arrived: a full disk shows here, or did when the buffer was full.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return printing_failed();
     return code;
   } catch (const ClosedPipe&) {
     return kClosedPipe;

@@ -59,8 +59,9 @@ void print_tables(const StatsArguments& args, const RandomFile& file, const Sour
   std::printf("%s\n", head_line(args, file, source, statistics).c_str());
   Section tensors = report.tensors;
   if (tensors.rows.size() != 1) tensors.rows.push_back(report.whole);
-  for (const Section* section :
-       {&std::as_const(tensors), &report.tensor_schemes, &report.schemes, &report.groups, &report.cosines}) {
+  print_section(tensors);
+  if (tensors.rows.size() > 1) std::printf("(all) is the mixture of all tensors, whose scales may differ\n");
+  for (const Section* section : {&report.tensor_schemes, &report.schemes, &report.groups, &report.cosines}) {
     print_section(*section);
   }
   const std::vector<const TensorInfo*> skipped = not_numeric(args, source);
@@ -96,13 +97,15 @@ StatsPlot plot_of(const StatsArguments& args, const RandomFile& file, const Dump
   StatsPlot plot;
   plot.title = "values of " + file.name().substr(file.name().rfind('/') + 1);
   plot.histogram = statistics.histogram;
+  plot.tensors = statistics.tensors.size();
+  plot.size_name = "bits a value (bytes of the tensors' frames, as compress codes them)";
   plot.median = statistics.whole.order.median;
   plot.laplace_scale = statistics.whole.order.laplace_scale;
   plot.mean = statistics.whole.moments.mean();
   plot.deviation = statistics.whole.moments.deviation();
   for (size_t i = 0; i < args.schemes.size(); ++i) {
     const SchemeSummary& scheme = statistics.schemes[i];
-    plot.points.push_back({args.schemes[i], scheme.bits() + scheme.side_bits(), scheme.nmse()});
+    plot.points.push_back({args.schemes[i], scheme.coded_per_value(), scheme.nmse()});
   }
   return plot;
 }
@@ -241,6 +244,7 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
   if (plot) {
     StatsPlot drawn;
     drawn.title = "error of " + file->name().substr(file->name().rfind('/') + 1);
+    drawn.size_name = "bits a value (bytes of the file)";
     drawn.points = message_points(stats);
     write_plot(drawn, *plot);
   }
@@ -278,8 +282,9 @@ Command add_stats(CLI::App& root) {
   app.add_option("--only", args->only, "only tensors named like this GLOB");
   CLI::Option* json = app.add_flag("--json", args->json, "for programs, in full precision");
   app.add_flag("--csv", args->csv, "for spreadsheets: one row a tensor")->excludes(json);
-  app.add_option("--plot", args->plot,
-                 "draw the values with both fits, and the schemes' error against their bits: OUT.svg or OUT.html");
+  app.add_option(
+      "--plot", args->plot,
+      "draw the values with both fits, and the schemes' error against their coded bits: OUT.svg or OUT.html");
   app.add_flag("-f,--force", args->force, "replace an existing plot");
   app.add_flag("--as-bf16", args->as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", args->drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
@@ -289,7 +294,9 @@ Command add_stats(CLI::App& root) {
       "mean distance from it, the normal fit the mean and the deviation, KS the distance to each. The tail exponent "
       "is\n"
       "Hill's, of the max(10, n/100) largest magnitudes. NMSE is ||x' - x||^2 / ||x||^2, of one message.\n"
-      "Of a .gradz file: the entropy is that of each tensor's symbols, one by one; PSNR is 20 log10((max x - min x) / "
+      "The entropy is that of each tensor's symbols, one by one; coded are the frames that compress writes with its "
+      "default\n"
+      "coder, parameters and exceptions included. Of a .gradz file: PSNR is 20 log10((max x - min x) / "
       "rmse).\n"
       "Names with step_N and worker_N or rank_N between slashes give a table by step and worker, and cosines.\n"
       "Examples:\n"

@@ -19,7 +19,7 @@ const std::vector<Column> kSizeColumns = {{"values", "values", 0},
                                           {"exceptions", "exceptions", 0},
                                           {"symbols", "symbols", 0},
                                           {"entropy_bits_per_symbol", "entropy, bits/symbol", 0},
-                                          {"entropy_bits_per_value", "bits/value", 0},
+                                          {"entropy_bits_per_value", "entropy, bits/value", 0},
                                           {"above_entropy_percent", "coder above it, %", 0}};
 
 const std::vector<Column> kErrorColumns = {{"nmse", "NMSE", 1},
@@ -94,8 +94,8 @@ std::vector<PlotPoint> message_points(const MessageStats& stats) {
     if (!tensor.bits_per_value()) return;
     out.push_back({label, *tensor.bits_per_value(), *tensor.comparison->values->nmse});
   };
-  for (const TensorStats& tensor : stats.tensors) add(tensor.name, tensor);
   add("(file)", stats.whole);
+  for (const TensorStats& tensor : stats.tensors) add(tensor.name, tensor);
   return out;
 }
 

@@ -17,7 +17,7 @@ struct MessageReport {
 // `compared`: with a dump, so that there are columns of errors.
 MessageReport message_report(const MessageStats& stats, const Schema& schema, bool compared);
 
-// A point a tensor that was compared, and one for the file.
+// A point for the file, which is always numbered as the first, and one a tensor that was compared.
 std::vector<PlotPoint> message_points(const MessageStats& stats);
 
 }  // namespace gradcodec

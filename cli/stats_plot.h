@@ -21,8 +21,10 @@ struct PlotPoint {
 struct StatsPlot {
   std::string title;
   std::optional<Histogram> histogram;  // drawn with the fits, each only if it is known
+  size_t tensors = 0;                  // whose values are in it
   double median = kAbsent, laplace_scale = kAbsent, mean = kAbsent, deviation = kAbsent;
-  std::vector<PlotPoint> points;  // NMSE against bits, if there are any
+  std::string size_name;          // which bits
+  std::vector<PlotPoint> points;  // NMSE against bits, numbered and listed, if there are any
 };
 
 // An SVG document.

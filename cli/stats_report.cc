@@ -63,13 +63,15 @@ Section tensor_section(const DumpStatistics& statistics) {
 
 const std::vector<Column> kSchemeColumns = {{"symbols", "symbols", 0},
                                             {"entropy_bits_per_symbol", "entropy, bits/symbol", 0},
-                                            {"bits_per_value", "bits/value", 0},
+                                            {"entropy_bits_per_value", "entropy, bits/value", 0},
                                             {"side_bits_per_value", "parameters, bits/value", 0},
+                                            {"coded_bits_per_value", "coded, bits/value", 0},
                                             {"nmse", "NMSE", 0}};
 
 void append_scheme(Row& row, const SchemeSummary& scheme) {
-  for (const Cell& cell : std::initializer_list<Cell>{scheme.symbols, scheme.entropy(), scheme.bits(),
-                                                      scheme.side_bits(), scheme.nmse()}) {
+  for (const Cell& cell :
+       std::initializer_list<Cell>{scheme.symbols, scheme.entropy_per_symbol(), scheme.entropy_per_value(),
+                                   scheme.side_per_value(), scheme.coded_per_value(), scheme.nmse()}) {
     row.push_back(cell);
   }
 }
@@ -101,8 +103,8 @@ void add_trace(const DumpStatistics& statistics, StatsReport& out) {
   }
   out.cosines.title = "cosines between workers";
   out.cosines.columns = {{"step", "step", kEveryTable},
-                         {"first", "worker", kEveryTable},
-                         {"second", "worker", kEveryTable},
+                         {"first", "first worker", kEveryTable},
+                         {"second", "second worker", kEveryTable},
                          {"values", "shared values", 0},
                          {"cosine", "cosine", 0}};
   for (const WorkerCosine& pair : statistics.cosines) {

@@ -22,20 +22,20 @@ std::string end_of(std::string_view tag, std::string_view hint) {
 
 double Axis::at(double value) const {
   const double inside = std::clamp(value, low, high);
-  const double part = log ? std::log(inside / low) / std::log(high / low) : (inside - low) / (high - low);
+  const double part = base > 0 ? std::log(inside / low) / std::log(high / low) : (inside - low) / (high - low);
   return from + part * (to - from);
 }
 
-// About six: multiples of 1, 2 or 5 times a power of ten; on a logarithmic axis powers of ten, or 1, 2, 5 of each.
+// About six: multiples of 1, 2 or 5 times a power of ten; on a logarithmic axis powers of its base, or 1, 2, 5 of each.
 std::vector<double> Axis::ticks() const {
   std::vector<double> out;
-  if (log) {
-    const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
+  if (base > 0) {
+    const double first = std::floor(std::log(low) / std::log(base)), last = std::ceil(std::log(high) / std::log(base));
     const double every = std::max(1.0, std::floor((last - first) / 8));
     for (double power = first; power <= last; power += every) {
       for (const double digit : {1.0, 2.0, 5.0}) {
-        const double value = digit * std::pow(10, power);
-        if (value >= low && value <= high && (digit == 1 || last - first <= 3)) out.push_back(value);
+        const double value = digit * std::pow(base, power);
+        if (value >= low && value <= high && (digit == 1 || (base == 10 && last - first <= 3))) out.push_back(value);
       }
     }
     return out;
@@ -97,7 +97,7 @@ void Svg::frame(const Axis& x, const Axis& y, std::string_view title, std::strin
   }
   rect(x.from, y.to, x.to - x.from, y.from - y.to, "fill=\"none\" stroke=\"black\"");
   const double middle = (x.from + x.to) / 2, height = (y.from + y.to) / 2;
-  text(middle, y.to - 12, title, "text-anchor=\"middle\" font-size=\"15\"");
+  text(middle, y.to - 26, title, "text-anchor=\"middle\" font-size=\"15\"");
   text(middle, y.from + 36, x_name, "text-anchor=\"middle\"");
   text(18, height, y_name, "text-anchor=\"middle\" transform=\"rotate(-90 18 " + fixed(height, 2) + ")\"");
 }

@@ -10,10 +10,10 @@
 
 namespace gradcodec {
 
-// Values low <= value <= high along pixels; both must be positive if `log`.
+// Values low <= value <= high along pixels. With a base, logarithmic: low is positive then.
 struct Axis {
   double low = 0, high = 1;
-  bool log = false;
+  double base = 0;          // 2 or 10; 0: linear
   double from = 0, to = 1;  // pixels
 
   double at(double value) const;  // beyond the ends: the end

@@ -57,6 +57,8 @@ void fill_histogram(Source& source, const StatisticsOptions& options, Progress& 
   }
 }
 
+double per(double amount, uint64_t count) { return count == 0 ? kAbsent : amount / static_cast<double>(count); }
+
 }  // namespace
 
 void SchemeSummary::add(const SchemeSummary& other) {
@@ -64,17 +66,18 @@ void SchemeSummary::add(const SchemeSummary& other) {
   symbols += other.symbols;
   symbol_bits += other.symbol_bits;
   side_bytes += other.side_bytes;
+  coded_bytes += other.coded_bytes;
   error += other.error;
   norm += other.norm;
 }
 
-double SchemeSummary::entropy() const { return symbols == 0 ? kAbsent : symbol_bits / static_cast<double>(symbols); }
+double SchemeSummary::entropy_per_symbol() const { return per(symbol_bits, symbols); }
 
-double SchemeSummary::bits() const { return values == 0 ? kAbsent : symbol_bits / static_cast<double>(values); }
+double SchemeSummary::entropy_per_value() const { return per(symbol_bits, values); }
 
-double SchemeSummary::side_bits() const {
-  return values == 0 ? kAbsent : 8 * static_cast<double>(side_bytes) / static_cast<double>(values);
-}
+double SchemeSummary::side_per_value() const { return per(8 * static_cast<double>(side_bytes), values); }
+
+double SchemeSummary::coded_per_value() const { return per(8 * static_cast<double>(coded_bytes), values); }
 
 double SchemeSummary::nmse() const { return norm > 0 ? error / norm : kAbsent; }
 

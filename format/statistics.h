@@ -38,13 +38,16 @@ struct SchemeSummary {
   uint64_t values = 0, symbols = 0;
   double symbol_bits = 0;      // order-0 entropy of the symbols, each stream of each tensor with a table of its own
   uint64_t side_bytes = 0;     // stored parameters and exceptions
+  uint64_t coded_bytes = 0;    // of the tensors' frames, as compress writes them with its default coder and chunk size
   double error = 0, norm = 0;  // ||x' - x||^2 and ||x||^2, over finite x
 
   void add(const SchemeSummary& other);
-  double entropy() const;    // bits a symbol; absent without symbols
-  double bits() const;       // symbols, bits a value; absent without values
-  double side_bits() const;  // the rest, bits a value
-  double nmse() const;       // absent if the norm is 0
+  // In bits; absent where the divisor is 0.
+  double entropy_per_symbol() const;
+  double entropy_per_value() const;
+  double side_per_value() const;
+  double coded_per_value() const;
+  double nmse() const;  // absent if the norm is 0
 };
 
 struct TensorSummary {

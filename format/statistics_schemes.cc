@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "codec/checks/entropy.h"
+#include "codec/planes.h"
 #include "format/forms.h"
 #include "format/statistics_parts.h"
 
@@ -13,7 +14,7 @@ namespace {
 struct EncodedChunk {
   Range range;
   Code code;
-  Bytes bytes;
+  Bytes elements, payload;
   std::vector<float> values, decoded;
   std::vector<SymbolCounts> counts;  // of each stream
   uint64_t side_bytes = 0;
@@ -31,6 +32,16 @@ void count_symbols(EncodedChunk& chunk) {
       chunk.counts[i].add(stream.alphabet, stream.symbols);
     }
   }
+}
+
+// All that the chunk's frame has in it.
+void write_payload(EncodedChunk& chunk) {
+  static const Coder& coder = coder_named("zstd");  // compress's own choice
+  chunk.payload.clear();
+  write_exceptions(chunk.code.exceptions, chunk.payload);
+  put_bytes(chunk.payload, chunk.code.params);
+  chunk.side_bytes = chunk.payload.size();
+  write_streams(chunk.code.streams, coder, true, chunk.payload);
 }
 
 void measure_error(EncodedChunk& chunk) {
@@ -57,15 +68,18 @@ class SchemePass {
   }
 
  private:
-  // The bytes of the elements are the symbols; nothing is lost.
+  // The bytes of the elements, by planes, are the symbols; nothing is lost.
   SchemeSummary carry() {
     const std::unique_ptr<TensorData> data = source_.open(tensor_->ordinal);
     SchemeSummary out = over_chunks([&](EncodedChunk& chunk) {
-      chunk.bytes.resize(static_cast<size_t>(chunk.range.count * tensor_->info.dtype.item_size()));
-      data->read(chunk.range, chunk.bytes);
-      chunk.counts.resize(1);
-      chunk.counts[0].clear();
-      chunk.counts[0].add(chunk.bytes);
+      chunk.elements.resize(static_cast<size_t>(chunk.range.count * tensor_->info.dtype.item_size()));
+      data->read(chunk.range, chunk.elements);
+      chunk.code.streams.resize(1);
+      Bytes& planes = chunk.code.streams[0].bytes;
+      planes.resize(chunk.elements.size());
+      split_planes(chunk.elements, tensor_->info.dtype.word_size(), planes);
+      count_symbols(chunk);
+      write_payload(chunk);
     });
     const double norm = tensor_->summary.moments.norm2();
     out.norm = norm * norm;
@@ -81,13 +95,13 @@ class SchemePass {
       chunk.decoded.resize(static_cast<size_t>(chunk.range.count));
       encoder->encode(chunk.range, chunk.code, chunk.decoded);
       count_symbols(chunk);
-      chunk.bytes.clear();
-      write_exceptions(chunk.code.exceptions, chunk.bytes);
-      chunk.side_bytes = chunk.code.params.size() + chunk.bytes.size();
+      write_payload(chunk);
       read_values(tensor, chunk.range, chunk.values);
       measure_error(chunk);
     });
-    out.side_bytes += encoder->decoder().stored().size();
+    const uint64_t stored = encoder->decoder().stored().size();
+    out.side_bytes += stored;
+    out.coded_bytes += stored;
     if (tensor.is_lost()) out.error = kAbsent;  // float32 holds none of its values
     return out;
   }
@@ -102,12 +116,19 @@ class SchemePass {
       counts.resize(std::max(counts.size(), chunk.counts.size()));
       for (size_t i = 0; i < chunk.counts.size(); ++i) counts[i].merge(chunk.counts[i]);
       out.side_bytes += chunk.side_bytes;
+      out.coded_bytes += chunk.payload.size();
       error.add(chunk.error);
       norm.add(chunk.norm);
       progress_.done += chunk.range.count * tensor_->info.dtype.item_size();
     };
     const auto guarded = [&](EncodedChunk& chunk) { in_tensor(tensor_->info, [&] { work(chunk); }); };
+    if (out.values == 0) {  // one frame all the same
+      EncodedChunk empty;
+      guarded(empty);
+      take(empty);
+    }
     for_chunks<EncodedChunk>(options_, out.values, kStatisticsChunk, 1, guarded, take);
+    out.coded_bytes += kFrameOverhead * frame_count(chunk_count(out.values, kStatisticsChunk));
     for (const SymbolCounts& stream : counts) {
       out.symbols += stream.symbols();
       out.symbol_bits += stream.bits();

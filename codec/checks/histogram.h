@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,7 @@ class Histogram {
   double edge(size_t bin) const { return low_ + static_cast<double>(bin) * width(); }
   uint64_t count(size_t bin) const { return counts_[bin]; }
   uint64_t total() const { return total_; }
+  uint64_t beyond() const { return total_ - std::accumulate(counts_.begin(), counts_.end(), uint64_t{0}); }
 
   // Of all values, also those beyond the bins, the share in this one for each unit of its width.
   double density(size_t bin) const {

@@ -51,6 +51,9 @@ std::unique_ptr<Source> open_source(std::shared_ptr<RandomFile> file, const Sour
   const std::string name = file->name();
   try {
     const std::optional<DumpKind> kind = kind_of(*file);
+    if (kind == DumpKind::hdf5 && options.as_bf16) {
+      throw Error(Exit::usage, "is HDF5, whose types stand: --as-bf16 is for .npy and .npz, leave it out");
+    }
     if (kind == DumpKind::npy) return open_npy(std::move(file), options);
     if (kind == DumpKind::npz) return open_npz(std::move(file), options, dropped);
     if (kind == DumpKind::hdf5) return open_hdf5(std::move(file), options, dropped);

@@ -18,7 +18,7 @@ struct SourceOptions {
 };
 
 // Opens a dump by its first bytes, not its name ("-" is stdin). Throws Error(bad_input) if they are none of the three
-// kinds', Error(io), Error(usage).
+// kinds', Error(io), Error(usage), also for as_bf16 with HDF5.
 // `dropped` receives a line for each thing left out by drop_unsupported.
 std::unique_ptr<Source> open_source(const std::string& path, const SourceOptions& options,
                                     std::vector<std::string>* dropped);

@@ -75,11 +75,25 @@ class StatsOfMessages(support.CliTest):
         text = "".join(xml.etree.ElementTree.parse(plot).getroot().itertext())
         for name in support.real_gradient():
             self.assertIn(name, text)
+        self.assertIn("bits a value (bytes of the file)", text)
+        self.assertNotIn("entropy", text)
         piped = self.stats("-", stdin=file.read_bytes())
         self.assertEqual(piped["tensors"], self.stats(file)["tensors"])
         table = self.ok("stats", file, "--against", FC).out.decode()
         for word in ("NMSE", "entropy", "payloads", "fc3.bias"):
             self.assertIn(word, table)
+
+    def test_a_plot_of_many_tensors_numbers_the_first(self):
+        x = np.random.default_rng(2).standard_normal(200).astype("f4")
+        dump = self.npz({f"t{i:02}": x for i in range(70)})
+        plot = self.dir / "plot.svg"
+        self.ok("stats", self.compress(dump, "--seed", 1), "--against", dump, "--plot", plot)
+        root = xml.etree.ElementTree.parse(plot).getroot()
+        of_class = lambda name: [e.text for e in root.iter() if e.get("class") == name]
+        self.assertEqual(len(of_class("mark")), 71)
+        self.assertEqual(of_class("number"), [str(i + 1) for i in range(60)])
+        self.assertEqual([t.split(":")[0] for t in of_class("label")], ["(file)"] + [f"t{i:02}" for i in range(59)])
+        self.assertIn("and 11 more, not numbered", [e.text for e in root.iter()])
 
     def test_odd_tensors(self):
         x = np.zeros(5000, "f4")

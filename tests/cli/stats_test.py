@@ -6,7 +6,10 @@ import io
 import itertools
 import json
 import math
+import os
 import re
+import signal
+import subprocess
 import xml.etree.ElementTree as xml
 
 import h5py
@@ -14,7 +17,7 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 import support
-from support import BAD_INPUT, IO_FAILURE, UNSUPPORTED, USAGE
+from support import BAD_INPUT, IO_FAILURE, USAGE
 
 F32 = np.float32
 SVG = "{http://www.w3.org/2000/svg}"
@@ -208,12 +211,12 @@ class Schemes(StatsTest):
         self.assertAlmostEqual(scheme["nmse"] / nmse, 1, delta=1e-9)
         self.assertEqual(scheme["symbols"], x.size)
         self.assertEqual(scheme["side_bits_per_value"], 8 * 4 / x.size)
-        self.assertEqual(scheme["bits_per_value"], scheme["entropy_bits_per_symbol"])
+        self.assertEqual(scheme["entropy_bits_per_value"], scheme["entropy_bits_per_symbol"])
         # A dithered level is the decoded value, the dither taken back: within half a step of it; so |x| / step decides
         # between two levels, and the share of each is known to 1 in 100.
         levels = np.floor(x.astype(np.float64) / step + np.random.default_rng(1).random(x.size))
         shares = np.unique(levels, return_counts=True)[1] / x.size
-        self.assertAlmostEqual(scheme["bits_per_value"], -(shares * np.log2(shares)).sum(), delta=0.01)
+        self.assertAlmostEqual(scheme["entropy_bits_per_value"], -(shares * np.log2(shares)).sum(), delta=0.01)
         self.assertEqual(out["tensor_schemes"][0]["nmse"], scheme["nmse"])
         self.assertEqual(out["seed"], 3)
 
@@ -232,13 +235,32 @@ class Schemes(StatsTest):
                 nmse = ((decoded[part["tensor"]] - x)**2).sum() / (x**2).sum()
                 self.assertAlmostEqual(part["nmse"] / nmse, 1, delta=1e-9, msg=part["tensor"])
 
+    def test_coded_bits_are_the_bytes_of_the_message(self):
+        """Frames of several chunks and their parameters, of one, and of none; exceptions; streams that repeat one symbol
+        or do not shrink."""
+        rng = np.random.default_rng(18)
+        arrays = {"a": rng.laplace(0, 1, 700_001).astype(F32), "b": rng.standard_normal((30, 40)), "c": np.zeros((0, 3), F32),
+                  "d": np.zeros(9000, F32), "e": rng.standard_normal(2**18).astype(np.float16), "f": np.float32(3),
+                  "g": np.where(np.arange(600_000) % 999 == 5, np.nan, 1).astype(F32)}
+        source = self.npz(arrays)
+        schemes = ["dqsg:levels=3", "dqsg:levels=255,bucket=512", "dither:nmse=0.1", "raw"]
+        report = self.json(source, "--seed=4", *(f"--scheme={s}" for s in schemes))
+        for text, whole in zip(schemes, report["schemes"]):
+            packed = self.compress(source, "--scheme", text, "--seed=4", "--nonfinite=keep")
+            tensors = self.info(packed)["tensors"]
+            values = sum(a.size for a in arrays.values())
+            self.assertEqual(whole["coded_bits_per_value"], 8 * sum(t["bytes"] for t in tensors) / values, text)
+            parts = {p["tensor"]: p["coded_bits_per_value"] for p in report["tensor_schemes"] if p["scheme"] == text}
+            self.assertEqual(parts, {t["name"]: 8 * t["bytes"] / arrays[t["name"]].size if arrays[t["name"]].size else None
+                                     for t in tensors}, text)
+
     def test_the_entropy_bounds_what_a_coder_writes(self):
         x = np.random.default_rng(9).standard_normal(400_000).astype(F32)
         scheme = self.json(self.npy(x), "--scheme=dqsg:levels=9")["schemes"][0]
         packed = self.compress(self.npy(x), "--scheme=dqsg:levels=9", "--seed=1", "--level=9")
         bits = 8 * packed.stat().st_size / x.size
-        self.assertLess(scheme["bits_per_value"], bits)
-        self.assertGreater(scheme["bits_per_value"], bits * 0.8)
+        self.assertLess(scheme["entropy_bits_per_value"], bits)
+        self.assertGreater(scheme["entropy_bits_per_value"], bits * 0.8)
 
     def test_raw_is_the_entropy_of_bytes(self):
         x = np.random.default_rng(10).standard_normal(10_000).astype(F32)
@@ -247,7 +269,7 @@ class Schemes(StatsTest):
         entropy = -(shares * np.log2(shares)).sum()
         scheme = self.json(self.npy(x), "--scheme=raw")["schemes"][0]
         self.assertAlmostEqual(scheme["entropy_bits_per_symbol"], entropy, delta=1e-9)
-        self.assertAlmostEqual(scheme["bits_per_value"], 4 * entropy, delta=1e-9)
+        self.assertAlmostEqual(scheme["entropy_bits_per_value"], 4 * entropy, delta=1e-9)
         self.assertEqual(scheme["nmse"], 0)
 
     def test_parameters_of_buckets_are_counted(self):
@@ -261,8 +283,8 @@ class Schemes(StatsTest):
         for scheme in out["schemes"]:
             parts = [p for p in out["tensor_schemes"] if p["scheme"] == scheme["scheme"]]
             self.assertEqual(len(parts), 6)
-            bits = sum(p["bits_per_value"] * sizes[p["tensor"]] for p in parts) / sum(sizes.values())
-            self.assertAlmostEqual(scheme["bits_per_value"], bits, delta=1e-9)
+            bits = sum(p["entropy_bits_per_value"] * sizes[p["tensor"]] for p in parts) / sum(sizes.values())
+            self.assertAlmostEqual(scheme["entropy_bits_per_value"], bits, delta=1e-9)
             error = sum(p["nmse"] * squares[p["tensor"]] for p in parts) / sum(squares.values())
             self.assertAlmostEqual(scheme["nmse"] / error, 1, delta=1e-9)
 
@@ -384,6 +406,17 @@ class Outputs(StatsTest):
         self.assertNotIn("nan", text)
         self.assertIn("seed 1", text)
 
+    def test_no_two_headings_of_a_table_are_equal(self):
+        source = self.npz({f"worker_{w}/x": np.arange(1, 9, dtype=F32) for w in range(2)})
+        packed = self.compress(source, "--scheme=dqsg:levels=3")
+        for call in ((source, "--scheme=dqsg:levels=3"), (packed, "--against", source)):
+            headings = [line for line in self.ok("stats", *call).out.decode().splitlines()
+                        if re.match("(tensor|scheme|step|part) ", line)]
+            self.assertGreaterEqual(len(headings), 2)
+            for line in headings:
+                names = re.split("  +", line)
+                self.assertEqual(len(set(names)), len(names), line)
+
     def plot(self, source, *options, name="plot.svg"):
         path = self.dir / name
         self.ok("stats", source, "-q", "-f", "--plot", path, *options)
@@ -406,12 +439,61 @@ class Outputs(StatsTest):
         marks = self.of_class(root, "circle", "mark")
         self.assertEqual([m[0].text.split(": ")[0] for m in marks], [s.split(": ")[0] for s in schemes])
         texts = [t.text for t in root.iter(SVG + "text")]
-        for wanted in ("value", "density (log scale)", "NMSE (log scale)", "raw (exact)", "dqsg:levels=3"):
+        for wanted in ("value", "density (log scale)", "NMSE (log scale)"):
             self.assertIn(wanted, texts)
+        labels = [t.text for t in self.of_class(root, "text", "label")]
+        self.assertEqual(labels, [m[0].text for m in marks])
+        self.assertTrue(labels[2].endswith("NMSE 0 (exact)"))
         self.assertTrue(any(t.startswith("Laplace") for t in texts) and any(t.startswith("normal") for t in texts))
         self.assertTrue(any(t.startswith("values of") and 'a<b>&"c".npy' in t for t in texts))
         self.assertEqual(len(list(root.iter(SVG + "polyline"))) - 2,  # the others are grid lines
-                         len([t for t in texts if re.fullmatch(r"-?[\d.]+(e[-+]\d+)?", t)]))
+                         len([t for t in root.iter(SVG + "text")
+                              if t.get("class") is None and re.fullmatch(r"-?[\d.]+(e[-+]\d+)?", t.text)]))
+
+    def test_the_bits_of_a_plot_are_those_of_the_message(self):
+        """On a linear axis; over more than 8 times on one of powers of two."""
+        source = support.DATA / "fc.h5"
+        for schemes in (["dqsg:levels=255", "dither:nmse=0.001"], ["dqsg:levels=3", "dqsg:levels=255", "raw"]):
+            options = [f"--scheme={s}" for s in schemes]
+            root = self.plot(source, *options)
+            bits = [s["coded_bits_per_value"] for s in self.json(source, *options)["schemes"]]
+            marks = self.of_class(root, "circle", "mark")
+            for mark, b in zip(marks, bits):
+                self.assertIn(f": {b:.4g} bits a value, NMSE", mark[0].text)
+            names = [t.text for t in root.iter(SVG + "text") if t.text.startswith("bits a value")]
+            log = len(schemes) == 3
+            self.assertEqual((len(names), "log scale" in names[0]), (1, log))
+            at, scale = [float(m.get("cx")) for m in marks], math.log2 if log else float
+            ticks = {float(t.text): float(t.get("x")) for t in root.iter(SVG + "text")
+                     if t.get("text-anchor") == "middle" and t.get("class") is None and re.fullmatch(r"[\d.]+", t.text)
+                     and 470 < float(t.get("y")) < 860}
+            self.assertGreaterEqual(len(ticks), 4)
+            (low, left), *_, (high, right) = sorted(ticks.items())
+            if log:
+                self.assertTrue(all(math.log2(t).is_integer() for t in ticks), ticks)
+            else:
+                (low, left), (high, right) = sorted(ticks.items())[1], sorted(ticks.items())[-1]
+            for b, pixel in zip(bits, at):
+                want = left + (scale(b) - scale(low)) / (scale(high) - scale(low)) * (right - left)
+                self.assertAlmostEqual(pixel, want, delta=0.1)
+
+    def test_a_histogram_says_what_is_in_it(self):
+        arrays = {name: np.random.default_rng(19).standard_cauchy(1000).astype(F32) * s for name, s in (("a", 1), ("b", 9))}
+        every = np.concatenate(list(arrays.values())).astype(np.float64)
+        width = abs(every.mean()) + 5 * every.std()
+        outside = 100 * np.count_nonzero(np.abs(every) > width) / every.size
+        self.assertGreater(outside, 0)
+        texts = [t.text for t in self.plot(self.npz(arrays)).iter(SVG + "text")]
+        self.assertIn(f"2 tensors together, whose scales may differ; {outside:.3g}% of the values lie outside the range "
+                      "drawn", texts)
+        texts = [t.text for t in self.plot(self.npy(np.arange(9, dtype=F32))).iter(SVG + "text")]
+        self.assertIn("1 tensor; 0% of the values lie outside the range drawn", texts)
+
+    def test_all_is_said_to_be_a_mixture(self):
+        note = "mixture of all tensors"
+        self.assertIn(note, self.ok("stats", support.DATA / "fc.h5").out.decode())
+        self.assertNotIn(note, self.ok("stats", self.npy(np.ones(3, F32))).out.decode())
+        self.assertNotIn(note, self.ok("stats", self.npz({"i": np.arange(3)})).out.decode())
 
     def test_everything_is_inside_the_picture(self):
         for x in (np.array([1.0, 2, 4000]), np.random.default_rng(15).standard_cauchy(9999), np.full(9, 1e-42, F32)):
@@ -436,11 +518,28 @@ class Outputs(StatsTest):
         bars = self.of_class(self.plot(self.npy(1e4 + np.random.default_rng(16).standard_normal(20_000))), "rect", "bar")
         self.assertGreater(len(bars), 60)
 
-    def test_labels_of_equal_points_are_told_apart(self):
-        root = self.plot(support.DATA / "fc.h5", *["--scheme=dqsg:levels=3"] * 4)
-        heights = [float(t.get("y")) for t in root.iter(SVG + "text") if t.text == "dqsg:levels=3"]
-        self.assertEqual(len(set(heights)), 4)
-        self.assertGreaterEqual(min(b - a for a, b in itertools.pairwise(sorted(heights))), 12)
+    def test_points_are_numbered_and_listed(self):
+        """Numbers overlap neither each other nor a mark, also where many points are one."""
+        schemes = ["dqsg:levels=3"] * 14 + ["dqsg:levels=255,bucket=512", "dither:nmse=0.1", "dither:nmse=0.1000001"]
+        root = self.plot(support.DATA / "fc.h5", *(f"--scheme={s}" for s in schemes))
+        places = {}
+        for name in ("number", "mark"):
+            tag, x, y, up = ("text", "x", "y", 4) if name == "number" else ("circle", "cx", "cy", 0)
+            places[name] = [(float(e.get(x)), float(e.get(y)) - up) for e in self.of_class(root, tag, name)]
+            self.assertEqual(len(places[name]), len(schemes))
+        self.assertEqual([e.text for e in self.of_class(root, "text", "number")], [str(i + 1) for i in range(17)])
+        for (x, y), (u, v) in itertools.combinations(places["number"], 2):
+            self.assertTrue(abs(x - u) >= 16 or abs(y - v) >= 12, (x, y, u, v))
+        for (x, y), (u, v) in itertools.product(places["number"], places["mark"]):
+            self.assertTrue(abs(x - u) >= 12 or abs(y - v) >= 10, (x, y, u, v))
+        for i in (14, 15):  # alone, or nearly: right beside its mark
+            self.assertLessEqual(math.dist(places["number"][i], places["mark"][i]), 22)
+        keys = [(e.text, e.get("y")) for e in self.of_class(root, "text", "key")]
+        labels = [(e.text.split(": ")[0], e.get("y")) for e in self.of_class(root, "text", "label")]
+        self.assertEqual([text for text, _ in labels], [s.split(": ")[0] for s in schemes])
+        self.assertEqual([text for text, _ in keys], [str(i + 1) for i in range(17)])
+        self.assertEqual([y for _, y in keys], [y for _, y in labels])
+        self.assertEqual(len({y for _, y in labels}), len(schemes))
 
     def test_html_is_the_same_picture(self):
         source = support.DATA / "fc.h5"
@@ -456,6 +555,47 @@ class Outputs(StatsTest):
         self.refused(IO_FAILURE, "stats", source, "--plot", self.dir / "no" / "p.svg")
         self.refused(USAGE, "stats", source, "--json", "--csv")
 
+    def test_a_plot_that_exists_is_refused_before_any_work(self):
+        """The work would find the damage."""
+        source, plot = self.npz({"x": np.random.default_rng(20).standard_normal(9999)}), self.write(b"mine", "p.svg")
+        packed = self.compress(source, "--scheme=raw")
+        for path, more in ((source, ()), (packed, ("--against", source))):
+            data = bytearray(path.read_bytes())
+            data[40_000] ^= 1
+            bad = self.write(data, "bad")
+            self.refused(BAD_INPUT, "stats", bad, *more)
+            self.refused(USAGE, "stats", bad, *more, "--plot", plot, says="exists")
+            self.assertEqual(plot.read_bytes(), b"mine")
+
+    def test_a_closed_pipe_ends_quietly(self):
+        source = support.DATA / "fc.h5"
+        for call in ((source,), (source, "--json"), (source, "--csv"), (self.compress(source), "--against", source)):
+            reader, writer = os.pipe()
+            os.close(reader)
+            with os.fdopen(writer, "wb") as closed:
+                done = subprocess.run([support.PROGRAM, "stats", *map(str, call)], stdout=closed, stderr=subprocess.PIPE,
+                                      timeout=60)
+            self.assertEqual(done.returncode, 128 + signal.SIGPIPE)
+            self.assertEqual(done.stderr, b"")
+
+    def test_a_full_disk_is_a_failure_however_much_is_printed(self):
+        """Less than a buffer, which fails at the end, and more, which fails before."""
+        for options in (("--only=fc1.bias", "--csv"), ("--json",)):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([support.PROGRAM, "stats", support.DATA / "fc.h5", *options], stdout=full,
+                                      stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, IO_FAILURE)
+            self.assertIn(b"standard output cannot be written", done.stderr)
+
+    def test_as_bf16_is_not_for_hdf5(self):
+        source = support.DATA / "fc.h5"
+        packed = self.compress(source)
+        target = self.dir / "out.gradz"
+        for call in (("stats", source), ("stats", packed, "--against", source), ("verify", source),
+                     ("compress", source, "-o", target)):
+            self.refused(USAGE, *call, "--as-bf16", says="--as-bf16 is for .npy and .npz")
+        self.assertFalse(target.exists())
+
     def test_only(self):
         out = self.json(support.DATA / "fc.h5", "--only=*.bias")
         self.assertEqual([t["name"] for t in out["tensors"]], ["fc1.bias", "fc2.bias", "fc3.bias"])
@@ -470,7 +610,6 @@ class Outputs(StatsTest):
 
     def test_other_files(self):
         source = self.npy(np.ones(3, F32))
-        self.refused(UNSUPPORTED, "stats", self.compress(source), says=".gradz")
         self.refused(BAD_INPUT, "stats", self.write(b"hello", "x"), says="no dump")
         self.refused(BAD_INPUT, "stats", self.write(b"", "x"), says="empty")
         self.refused(IO_FAILURE, "stats", self.dir / "nowhere.npy")
