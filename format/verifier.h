@@ -21,9 +21,9 @@ struct VerifyOptions {
 // Receives the findings of each tensor, and of the narrowing of 16-bit ones, in the dump's order.
 using TakeFindings = std::function<void(TensorFindings&&)>;
 
-// R messages of workers w to w + R - 1 (w of the options, or 0) through the real path, and every check and test (spec/verify.md). Tensors that go by
-// raw are compared byte for byte. The same for any number of threads. Throws Error of reading and preparing;
-// Error(limit) if a chunk does not fit into the memory.
+// R messages of workers w to w + R - 1 (w of the options, or 0) through the real path, and every check and test
+// (spec/verify.md). Tensors that go by raw are compared byte for byte. The same for any number of threads. Throws Error
+// of reading and preparing; Error(limit) if a chunk does not fit into the memory.
 void verify_scheme(Source& source, const VerifyOptions& options, Progress& progress, const TakeFindings& take);
 
 // What one message shows, beside the dump that it was made from; of `options` alpha, margin, messages, threads and

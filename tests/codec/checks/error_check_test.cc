@@ -65,8 +65,8 @@ struct Moments {
   }
 };
 
-// W of the bias overall over honest runs, at plus or minus its second lambda, half of sqrt(2 ln(8 / level) / V0): at this
-// level 1 / sqrt(V0).
+// W of the bias overall over honest runs, at plus or minus its second lambda, half of sqrt(2 ln(8 / level) / V0): at
+// this level 1 / sqrt(V0).
 Moments overall_w(const std::vector<float>& x, Kind kind, uint64_t trials, uint64_t runs) {
   const CheckOptions options = at_level(8 * std::exp(-2.0));
   const std::vector<Law> laws = laws_of(x, kind);
