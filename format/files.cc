@@ -138,7 +138,7 @@ void RandomFile::check_unchanged() const {
   if (!origin_.is_file) return;
   const Origin now = origin_of(status_of(fd_.get(), name_));
   if (now.size != origin_.size || now.changed_s != origin_.changed_s || now.changed_ns != origin_.changed_ns) {
-    throw Error(Exit::io, "was changed while it was read: compress it again when nobody writes to it").in_file(name_);
+    throw Error(Exit::io, "was changed while it was read: try again when nobody writes to it").in_file(name_);
   }
 }
 
