@@ -35,12 +35,6 @@ std::vector<std::pair<std::string, uint64_t>> parts_of(const Accounts& accounts)
           {"tail", accounts.tail}};
 }
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text;
-  for (const uint64_t dim : shape) text += (text.empty() ? "" : "x") + std::to_string(dim);
-  return text.empty() ? "scalar" : text;
-}
-
 std::string origin_text(DumpKind kind) {
   return kind == DumpKind::npy ? "npy" : kind == DumpKind::npz ? "npz" : "hdf5";
 }

@@ -19,7 +19,6 @@ void print_table(const std::vector<std::vector<std::string>>& rows, size_t left)
 // What info and stats call the parts of a file, in its order.
 std::vector<std::pair<std::string, uint64_t>> parts_of(const Accounts& accounts);
 
-std::string shape_text(const std::vector<uint64_t>& shape);  // 300x784, scalar
-std::string origin_text(DumpKind kind);                      // npy, npz, hdf5
+std::string origin_text(DumpKind kind);  // npy, npz, hdf5
 
 }  // namespace gradcodec

@@ -94,6 +94,12 @@ uint64_t TensorInfo::size() const {
 
 uint64_t TensorInfo::byte_size() const { return size() * dtype.item_size(); }
 
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text;
+  for (const uint64_t dim : shape) text += (text.empty() ? "" : "x") + std::to_string(dim);
+  return text.empty() ? "scalar" : text;
+}
+
 void check_tensor_info(const TensorInfo& info) {
   const auto fail = [&](const std::string& text) { throw Error(Exit::bad_input, text).in_tensor(info.name); };
   if (info.name.empty()) fail("a tensor's name is empty");

@@ -65,6 +65,8 @@ struct TensorInfo {
   uint64_t byte_size() const;  // size * item size
 };
 
+std::string shape_text(std::span<const uint64_t> shape);  // 300x784, scalar
+
 // Throws Error(bad_input) if the name, the rank, the number of elements or of bytes passes what a tensor may have
 // (1 to 65,535 bytes of UTF-8 without NUL; rank 32; 2^63 - 1).
 void check_tensor_info(const TensorInfo& info);

@@ -8,12 +8,6 @@
 namespace gradcodec {
 namespace {
 
-std::string shape_text(const TensorInfo& info) {
-  std::string text;
-  for (const uint64_t dim : info.shape) text += (text.empty() ? "" : "x") + std::to_string(dim);
-  return text.empty() ? "scalar" : text;
-}
-
 void check_pair(const TensorInfo& ours, const TensorInfo& theirs) {
   const auto check = [&](bool good, const std::string& what, const std::string& here, const std::string& there) {
     if (good) return;
@@ -21,7 +15,7 @@ void check_pair(const TensorInfo& ours, const TensorInfo& theirs) {
                                      " in the dump: compare with the dump that the file was made from")
         .in_tensor(ours.name);
   };
-  check(ours.shape == theirs.shape, "shape", shape_text(ours), shape_text(theirs));
+  check(ours.shape == theirs.shape, "shape", shape_text(ours.shape), shape_text(theirs.shape));
   const bool floats = ours.dtype.is_float() && theirs.dtype.is_float();
   check(floats || ours.dtype == theirs.dtype, "type", ours.dtype.name(), theirs.dtype.name());
 }

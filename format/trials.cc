@@ -220,6 +220,8 @@ void StoredTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sa
 void NarrowedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
   Workspace& work = buffers().work;
   wide_.decode(trial, range, whole_path, work, sample);
+  sample.parameters_fault.clear();  // told of the values themselves
+  sample.decoder_fault.clear();
   sample.fresh = sample.same_laws = false;
   sample.target.swap(work.values);
   sample.laws.resize(sample.target.size());

@@ -127,11 +127,11 @@ class Verifier {
 
   // As many as there is memory for: a chunk's views of errors and laws, and the buffers of coding.
   unsigned thread_count() const {
-    constexpr uint64_t kBytesAnElement = 512;
+    constexpr uint64_t kBytesAnElement = 640;
     const uint64_t cost = std::max<uint64_t>(1, largest_ * kBytesAnElement);
     if (cost > options_.compress.memory) {
       throw Error(Exit::limit, "a chunk takes about " + std::to_string(cost) +
-                                   " bytes of memory to test: raise --memory, or lower --chunk-log2");
+                                   " bytes of memory to test: raise --memory");
     }
     return static_cast<unsigned>(std::min<uint64_t>(options_.compress.threads, options_.compress.memory / cost));
   }

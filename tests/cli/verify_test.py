@@ -202,7 +202,7 @@ class Schemes(Verify):
         path = self.npy(np.tile(heavy(100000), 20))  # 2 M values, 8 MB
         for trials in (2, 12):
             self.ok("verify", path, "--seed", 1, "--trials", trials, "-T1", memory=320 * MIB)
-        self.refused(LIMIT, "verify", path, "--seed", 1, "--memory", "16M", says="--chunk-log2")
+        self.refused(LIMIT, "verify", path, "--seed", 1, "--memory", "16M", says="--memory")
 
     def test_wrong_use(self):
         path = self.npy(heavy(10))

@@ -1,12 +1,10 @@
-// From the sums of ErrorCheck to verdicts. Tests are numbered as in spec/verify.md.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
-#include "codec/checks/error_check.h"
+#include "codec/checks/evidence.h"
 
 namespace gradcodec {
 namespace {
@@ -15,29 +13,6 @@ constexpr double kVarianceMargin = 0.02;
 constexpr uint64_t kManyTrials = 100000;  // more is not practical
 
 constexpr std::array<std::string_view, kWeights> kWeightNames = {"x", "x/var", "1", "sign", "|x|"};
-
-std::string text_of(double value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4).ptr;
-  return {text.data(), end};
-}
-
-Finding proof(std::string_view name, std::string_view promise, bool kept, std::string note = "") {
-  Finding out;
-  out.name = name;
-  out.promise = promise;
-  out.verdict = kept ? Verdict::proved : Verdict::broken;
-  out.note = std::move(note);
-  return out;
-}
-
-Finding absent(std::string_view name, std::string_view promise, std::string note) {
-  Finding out;
-  out.name = name;
-  out.promise = promise;
-  out.note = std::move(note);
-  return out;
-}
 
 // Not rejected: is what could have been missed less than what matters?
 void decide(Finding& finding, bool broken, double needed) {
@@ -55,51 +30,21 @@ void decide(Finding& finding, bool broken, double needed) {
 // The value above which Bernstein's inequality, at e^-L a side, speaks against a sum of this variance and largest term.
 double bernstein(double variance, double largest, double l) { return std::sqrt(2 * variance * l) + largest * l / 3; }
 
-}  // namespace
-
-std::string_view verdict_name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::broken:
-      return "broken";
-    case Verdict::undecided:
-      return "undecided";
-    case Verdict::kept:
-      return "kept";
-    case Verdict::proved:
-      return "proved";
-    case Verdict::below_resolution:
-      return "below resolution";
-    case Verdict::not_covered:
-      break;
-  }
-  return "not covered";
-}
-
-const Finding* TensorFindings::reason() const {
-  const auto found =
-      std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.verdict == Verdict::broken; });
-  return found == findings.end() ? nullptr : &*found;
-}
-
-// Everything that one tensor's findings are made from.
-class ErrorVerdicts {
+class Tests {
  public:
-  ErrorVerdicts(const LawSums& laws, const ErrorSums& sums, const std::optional<Promise>& promise,
-                const CheckOptions& options, const std::vector<uint64_t>& lags, uint64_t trials,
-                const BinomialLimits* limits)
-      : laws_(laws),
-        sums_(sums),
-        promise_(promise),
-        options_(options),
-        lags_(lags),
-        trials_(trials),
-        limits_(limits),
-        r_(static_cast<double>(trials)),
-        l2_(std::log(2 / options.level)),
-        chance_(laws.twos + laws.uniforms > 0 && laws.variance > 0) {}
+  explicit Tests(const Evidence& evidence)
+      : laws_(evidence.laws),
+        sums_(evidence.sums),
+        promise_(evidence.promise),
+        options_(evidence.options),
+        lags_(evidence.lags),
+        trials_(evidence.trials),
+        limits_(evidence.limits),
+        r_(static_cast<double>(evidence.trials)),
+        l2_(std::log(2 / evidence.options.level)),
+        chance_(evidence.laws.twos + evidence.laws.uniforms > 0 && evidence.laws.variance > 0) {}
 
   std::vector<Finding> all() {
-    without_chance();
     bias_overall();
     for (unsigned w = 0; w < kWeights; ++w) linear(w);
     coordinate();
@@ -118,94 +63,6 @@ class ErrorVerdicts {
 
  private:
   bool uniform() const { return laws_.twos == 0; }
-
-  void without_chance() {
-    out_.push_back(
-        proof("parameters", "stored parameters canonical", sums_.parameters_fault.empty(), sums_.parameters_fault));
-    constexpr std::string_view kDecoder = "decoded values have the encoder's digest";
-    out_.push_back(options_.knows_encoder ? proof("decoder", kDecoder, sums_.decoder_fault.empty(), sums_.decoder_fault)
-                                          : absent("decoder", kDecoder, "the file holds no digests"));
-    overload();
-    support();
-    variance_bound();
-    contraction();
-  }
-
-  void overload() {
-    constexpr std::string_view kPromise = "no value beyond the last level";
-    if (laws_.unknown > 0) {
-      out_.push_back(absent("overload", kPromise, "the scheme declares no law"));
-      return;
-    }
-    const std::string where = laws_.outside == 0 ? ""
-                                                 : std::to_string(laws_.outside) + " elements are, first " +
-                                                       std::to_string(*laws_.first_outside) + ", " +
-                                                       text_of(laws_.outside_norm2 / laws_.norm2) + " of the energy";
-    if (laws_.outside > 0 && !options_.outside.empty()) {
-      out_.push_back(absent("overload", kPromise, where + ": " + options_.outside));
-      return;
-    }
-    out_.push_back(proof("overload", kPromise, laws_.outside == 0, where));
-  }
-
-  void support() {
-    constexpr std::string_view kPromise = "each error within its law";
-    if (laws_.unknown > 0) {
-      out_.push_back(absent("support", kPromise, "the scheme declares no law"));
-      return;
-    }
-    Finding finding = proof("support", kPromise, !sums_.fault);
-    if (sums_.fault) {
-      const SupportFault& fault = *sums_.fault;
-      finding.note = "element " + std::to_string(fault.index) + " in trial " + std::to_string(fault.trial) +
-                     ": error " + text_of(fault.error) + ", " +
-                     (fault.step == 0 ? "where none is allowed" : text_of(fault.error / fault.step) + " steps");
-    }
-    out_.push_back(std::move(finding));
-  }
-
-  void variance_bound() {
-    constexpr std::string_view kPromise = "variance <= omega ||x||^2";
-    if (!promise_) {
-      out_.push_back(absent("variance bound", kPromise, options_.no_promise));
-      return;
-    }
-    Finding finding = proof("variance bound", kPromise, true);
-    // Sums of the same terms in another order.
-    if (promise_->variance && std::fabs(*promise_->variance - laws_.variance) > 1e-9 * laws_.variance) {
-      finding.verdict = Verdict::broken;
-      finding.note = "the scheme declares a variance of " + text_of(*promise_->variance) + ", its laws add up to " +
-                     text_of(laws_.variance);
-    } else if (promise_->omega) {
-      finding.bound = *promise_->omega;
-      finding.measured = laws_.norm2 > 0 ? laws_.variance / laws_.norm2 : 0;
-      if (!(laws_.variance <= *promise_->omega * laws_.norm2 * (1 + 1e-9))) finding.verdict = Verdict::broken;
-    } else {
-      finding.verdict = Verdict::not_covered;
-      finding.note = "no omega is promised";
-    }
-    // The means of laws are right to float64's rounding of their parts.
-    if (promise_->unbiased && laws_.bias2 > 1e-20 * (laws_.norm2 + laws_.variance)) {
-      finding.verdict = Verdict::broken;
-      finding.note = "the scheme declares to be unbiased, its laws are not: ||E x' - x||^2 = " + text_of(laws_.bias2);
-    }
-    if (promise_->max_error && laws_.largest_step > 2 * *promise_->max_error * (1 + 1e-9) && uniform()) {
-      finding.verdict = Verdict::broken;
-      finding.note = "an error may be " + text_of(laws_.largest_step / 2) + ", the scheme declares at most " +
-                     text_of(*promise_->max_error);
-    }
-    out_.push_back(std::move(finding));
-  }
-
-  void contraction() {
-    if (!promise_ || !promise_->delta) return;
-    Finding finding = proof("contraction", "error <= (1 - delta) ||x||^2", true);
-    finding.bound = 1 - *promise_->delta;
-    const double error = laws_.variance + laws_.bias2;
-    finding.measured = laws_.norm2 > 0 ? error / laws_.norm2 : 0;
-    if (!(error <= finding.bound * laws_.norm2 * (1 + 0x1p-20))) finding.verdict = Verdict::broken;
-    out_.push_back(std::move(finding));
-  }
 
   // Whether the tests of chance say anything; else why not.
   bool applies(std::string_view name, std::string_view promise, bool needs_many) {
@@ -420,24 +277,14 @@ class ErrorVerdicts {
   const CheckOptions& options_;
   const std::vector<uint64_t>& lags_;
   const uint64_t trials_;
-  const BinomialLimits* limits_;  // of `two`; null if there is none
+  const BinomialLimits* limits_;
   const double r_, l2_;
   const bool chance_;
   std::vector<Finding> out_;
 };
 
-TensorFindings ErrorCheck::findings() const {
-  TensorFindings out;
-  out.size = trials_.size();
-  out.trials = trials_.count();
-  out.norm = std::sqrt(laws_.norm2);
-  out.variance = laws_.variance;
-  if (laws_.quartic > 0) out.effective = laws_.variance * laws_.variance / laws_.quartic;
-  if (laws_.norm2 > 0) out.resolution = std::sqrt(laws_.eta2 / laws_.norm2);
-  out.findings = ErrorVerdicts(laws_, sums_, promise_, options_, lags_, trials_.count(),
-                               laws_.twos > 0 && trials_.count() > 1 && !sums_.laws_vary ? &limits() : nullptr)
-                     .all();
-  return out;
-}
+}  // namespace
+
+std::vector<Finding> findings_of_chance(const Evidence& evidence) { return Tests(evidence).all(); }
 
 }  // namespace gradcodec

@@ -1,0 +1,32 @@
+// What the findings on one tensor are made from; for the files that make them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/checks/error_check.h"
+
+namespace gradcodec {
+
+// All outlive it. `limits`: of `two` laws that do not vary; null if there are none.
+struct Evidence {
+  const LawSums& laws;
+  const ErrorSums& sums;
+  const std::optional<Promise>& promise;
+  const CheckOptions& options;
+  const std::vector<uint64_t>& lags;
+  uint64_t trials = 1;
+  const BinomialLimits* limits = nullptr;
+};
+
+// Checks without chance, then tests of chance, in the order in which causes are likely. Numbers as in spec/verify.md.
+std::vector<Finding> findings_without_chance(const Evidence& evidence);
+std::vector<Finding> findings_of_chance(const Evidence& evidence);
+
+Finding proof(std::string_view name, std::string_view promise, bool kept, std::string note = "");
+Finding absent(std::string_view name, std::string_view promise, std::string note);  // not covered
+
+}  // namespace gradcodec
