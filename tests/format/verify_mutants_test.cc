@@ -116,7 +116,7 @@ TEST_CASE("every broken subtractive quantizer is caught at every seed, by a test
   check_mutants(Dither::subtractive);
 }
 
-TEST_CASE("at the same seeds nothing is broken of the honest schemes") {
+TEST_CASE("at the same seeds nothing is broken of the honest schemes", "[slow]") {
   const std::vector<float> x = gradient("fc1.weight", 100000);
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     for (const Scheme* scheme : {&half_dither_scheme(), find_scheme("dqsg")}) {
@@ -136,7 +136,7 @@ TEST_CASE("at the same seeds nothing is broken of the honest schemes") {
   }
 }
 
-TEST_CASE("tensors that draw the same numbers are caught between tensors") {
+TEST_CASE("tensors that draw the same numbers are caught between tensors", "[slow]") {
   const std::vector<float> x = gradient("fc1.weight", 100000);
   const std::vector<MemoryTensor> tensors = {{"a", {x.begin(), x.begin() + 50000}},
                                              {"b", {x.begin() + 50000, x.end()}}};
@@ -158,7 +158,7 @@ TEST_CASE("the shortest of eight encodings is caught along x") {
   }
 }
 
-TEST_CASE("rounding to a step that is not the one stored is caught") {
+TEST_CASE("rounding to a step that is not the one stored is caught", "[slow]") {
   // Scaled so that bfloat16 rounds the step down by 0.37 %, and up by 0.35 %.
   const std::vector<float> down = scaled(gradient("fc1.weight", 100000), 1.38F);
   const std::vector<float> up = scaled(gradient("fc1.weight", 100000), 1.37F);
@@ -198,7 +198,7 @@ TEST_CASE("a dither of 8 bits is caught by uniformity alone, where values are ze
   CHECK(tally.only());
 }
 
-TEST_CASE("one element of 65,536 that gets no dither is caught by its coordinate alone") {
+TEST_CASE("one element of 65,536 that gets no dither is caught by its coordinate alone", "[slow]") {
   std::vector<float> x = gradient("fc1.weight", 100000);
   float largest = 0;
   for (const float value : x) largest = std::max(largest, std::fabs(value));
