@@ -130,8 +130,8 @@ class Verifier {
     constexpr uint64_t kBytesAnElement = 640;
     const uint64_t cost = std::max<uint64_t>(1, largest_ * kBytesAnElement);
     if (cost > options_.compress.memory) {
-      throw Error(Exit::limit, "a chunk takes about " + std::to_string(cost) +
-                                   " bytes of memory to test: raise --memory");
+      throw Error(Exit::limit,
+                  "a chunk takes about " + std::to_string(cost) + " bytes of memory to test: raise --memory");
     }
     return static_cast<unsigned>(std::min<uint64_t>(options_.compress.threads, options_.compress.memory / cost));
   }
