@@ -261,3 +261,40 @@ TEST_CASE("workers whose errors oppose each other are not independent") {
   CHECK(finding(findings, "bias overall").measured < 0);
   CHECK(finding(findings, "linear x").verdict != Verdict::broken);
 }
+
+TEST_CASE("a slope along targets that change from trial to trial is found, as in a narrowing") {
+  // Rounded to hundredths, up more often the larger the target: only weights of the trial itself see that.
+  class Changing final : public Trials {
+   public:
+    explicit Changing(double tilt) : tilt_(tilt) {}
+    uint64_t size() const override { return 5000; }
+    uint64_t chunk_len() const override { return 5000; }
+    uint64_t count() const override { return 32; }
+    void load(uint64_t trial, Range range, bool, Sample& sample) const override {
+      const auto n = static_cast<size_t>(range.count);
+      std::vector<uint32_t> words(2 * n);
+      kernels::philox_words({{7, 8}, static_cast<uint32_t>(trial), 0}, 0, words.size(), words.data());
+      const auto uniform = [&](size_t i) { return (static_cast<double>(words[i]) + 0.5) * 0x1p-32; };
+      sample.fresh = sample.same_laws = false;
+      sample.target.resize(n);
+      sample.decoded.resize(n);
+      sample.laws.resize(n);
+      for (size_t i = 0; i < n; ++i) {
+        sample.target[i] = static_cast<float>(2 * uniform(i) - 1);
+        const auto target = static_cast<double>(sample.target[i]);
+        const Law law = sample.laws[i] = Law::rounded_to_step(target, 0.01);
+        const bool up = uniform(n + i) < law.f + tilt_ * target;
+        sample.decoded[i] = static_cast<float>(target + (up ? law.hi : law.lo));
+      }
+    }
+
+   private:
+    double tilt_;
+  };
+  const TensorFindings honest = findings_of(Changing(0), at_level(kLevel));
+  CHECK(honest.reason() == nullptr);
+  CHECK(finding(honest, "coordinate").verdict == Verdict::not_covered);
+  const TensorFindings tilted = findings_of(Changing(0.05), at_level(kLevel));
+  CHECK(finding(tilted, "linear x").verdict == Verdict::broken);
+  CHECK(finding(tilted, "linear x").measured > 0);
+}
