@@ -74,9 +74,7 @@ CompressOptions CodingArguments::options(const CommonOptions& common) const {
 
 std::unique_ptr<Source> CodingArguments::open(const std::shared_ptr<RandomFile>& file,
                                               const CommonOptions& common) const {
-  std::vector<std::string> dropped;
-  std::unique_ptr<Source> source = open_source(file, {as_bf16, drop_unsupported}, &dropped);
-  for (const std::string& what : dropped) common.say("left out: " + what);
+  std::unique_ptr<Source> source = open_dump(file, {as_bf16, drop_unsupported}, common);
   for (const std::string& glob : include) require_match(glob, source->tensors());
   for (const std::string& glob : exclude) require_match(glob, source->tensors());
   return source;

@@ -48,6 +48,14 @@ void require_match(const std::string& glob, const std::vector<TensorInfo>& tenso
   throw Error(Exit::usage, "no tensor is named like '" + escaped(glob) + "' (gradcodec info lists them)");
 }
 
+std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const SourceOptions& options,
+                                  const CommonOptions& common) {
+  std::vector<std::string> dropped;
+  std::unique_ptr<Source> source = open_source(file, options, &dropped);
+  for (const std::string& what : dropped) common.say("left out: " + what);
+  return source;
+}
+
 bool is_message(const RandomFile& file) {
   std::array<std::byte, kMagic.size()> head;
   if (file.size() < head.size()) return false;

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "codec/tensor.h"
-#include "format/files.h"
+#include "format/dumps/open.h"
 
 namespace gradcodec {
 
@@ -27,6 +27,10 @@ bool is_wanted(const std::string& glob, const TensorInfo& info);
 
 // Throws Error(usage) if no tensor of the list is wanted.
 void require_match(const std::string& glob, const std::vector<TensorInfo>& tensors);
+
+// Opens a dump; says what is left out of it.
+std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const SourceOptions& options,
+                                  const CommonOptions& common);
 
 // Whether the file begins as .gradz files do, and no dump.
 bool is_message(const RandomFile& file);

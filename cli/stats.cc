@@ -150,9 +150,7 @@ void show(const StatsArguments& args, const RandomFile& file, const Source& sour
 int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
   const StatisticsOptions options = options_of(args);
-  std::vector<std::string> dropped;
-  const std::unique_ptr<Source> source = open_source(file, {args.as_bf16, args.drop_unsupported}, &dropped);
-  for (const std::string& what : dropped) args.common.say("left out: " + what);
+  const std::unique_ptr<Source> source = open_dump(file, {args.as_bf16, args.drop_unsupported}, args.common);
   require_match(args.only, source->tensors());
   std::optional<OutputFile> plot;
   if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin());
@@ -223,9 +221,7 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
   std::unique_ptr<Source> dump;
   if (!args.against.empty()) {
     dump_file = RandomFile::open(args.against);
-    std::vector<std::string> dropped;
-    dump = open_source(dump_file, {args.as_bf16, args.drop_unsupported}, &dropped);
-    for (const std::string& what : dropped) args.common.say("left out: " + what);
+    dump = open_dump(dump_file, {args.as_bf16, args.drop_unsupported}, args.common);
   }
   std::optional<OutputFile> plot;
   if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), dump_file->origin());
