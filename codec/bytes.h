@@ -65,6 +65,12 @@ class ByteReader {
     return value;
   }
 
+  // The next byte, which stays where it is.
+  std::byte peek() const {
+    if (left() == 0) fail("ends too early: a byte expected");
+    return bytes_[at_];
+  }
+
   // The next `n` bytes, as a view into the block.
   ByteView get_bytes(uint64_t n) {
     if (n > left())

@@ -18,6 +18,12 @@ struct Stream {
   std::vector<uint16_t> symbols;
   Bytes bytes;
 
+  // What both sides know of each symbol before it is decoded, for coders that use it: 2 class + mirrored, class below
+  // `classes`. A mirrored symbol s stands for alphabet - 1 - s, so that what is likely is the same for both signs. Empty,
+  // with classes 0, if nothing is known.
+  uint32_t classes = 0;
+  std::vector<uint16_t> contexts;
+
   uint64_t count() const { return alphabet == 0 ? bytes.size() : symbols.size(); }
 };
 
@@ -27,6 +33,9 @@ class Coder {
   virtual std::string_view name() const = 0;
   virtual uint16_t id() const = 0;               // on disk; never reused
   virtual std::string_view summary() const = 0;  // one line for `schemes`
+
+  // Whether it looks at Stream::contexts, which both sides must then fill in first.
+  virtual bool uses_contexts() const { return false; }
 
   // Appends the bytes of `in` to `out`. Every symbol must be below the alphabet.
   virtual void shrink(const Stream& in, Bytes& out) const = 0;

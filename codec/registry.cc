@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codec/coders/pack.h"
+#include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
@@ -130,7 +131,7 @@ std::span<const Scheme* const> all_schemes() {
 }
 
 std::span<const Coder* const> all_coders() {
-  static const std::array coders = {&pack_coder(), &zstd_coder(kZstdLevel)};
+  static const std::array coders = {&pack_coder(), &zstd_coder(kZstdLevel), &rans_coder(), &rans_dither_coder()};
   return coders;
 }
 

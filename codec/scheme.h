@@ -56,6 +56,7 @@ struct Code {
 struct StreamShape {
   uint32_t alphabet;
   uint64_t count;
+  uint32_t classes = 0;  // of contexts, at most 64; 0: it has none
 };
 struct ChunkShape {
   uint64_t params_size;
@@ -83,6 +84,10 @@ class Decoder {
   // The values of `range`, which is a whole chunk: range.count floats. `code` has the shape that chunk_shape says and
   // symbols below their alphabets. Throws Error(bad_input) on what no encoder writes. Thread-safe.
   virtual void decode(const Code& code, Range range, std::span<float> out) const = 0;
+
+  // The contexts of stream number `stream`, which has some, of the chunk `range`: Stream::contexts says what they are. They
+  // follow from stored parameters (code.params among them), draws and positions alone. Thread-safe.
+  virtual void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const;
 
   // The law of decoded - target for each element of the chunk `range`, from what is stored: `target` and `laws` hold
   // range.count. Elements that `code` keeps as exceptions are Law::at(0). Thread-safe.

@@ -98,6 +98,16 @@ void read_exceptions(ByteReader& in, uint64_t len, bool may_be_empty, std::vecto
   }
 }
 
+void set_contexts(const Decoder& decoder, const Coder& coder, const ChunkShape& shape, Range range, Code& code) {
+  code.streams.resize(shape.streams.size());
+  for (size_t i = 0; i < shape.streams.size(); ++i) {
+    Stream& stream = code.streams[i];
+    stream.classes = coder.uses_contexts() ? shape.streams[i].classes : 0;
+    stream.contexts.resize(stream.classes == 0 ? 0 : static_cast<size_t>(shape.streams[i].count));
+    if (stream.classes != 0) decoder.contexts(code, i, range, stream.contexts);
+  }
+}
+
 Form write_streams(std::span<const Stream> streams, const Coder& coder, bool forms, Bytes& out) {
   if (!forms) {
     shrink_all(streams, coder, out);

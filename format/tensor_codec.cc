@@ -46,6 +46,8 @@ class ValueEncoder final : public TensorEncoder {
     encoder_->encode(range, work.code, work.values);
     work.beyond_type = type_.code == DType::f2 ? count_beyond_float16(work.values) : 0;
     put_bytes(frame.payload, work.code.params);
+    const Decoder& decoder = encoder_->decoder();
+    set_contexts(decoder, coder_, decoder.chunk_shape(range), range, work.code);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
     frame.exceptions.clear();
     write_exceptions(work.code.exceptions, frame.exceptions);
@@ -85,6 +87,7 @@ class ValueDecoder final : public TensorDecoder {
     const ChunkShape shape = decoder_->chunk_shape(range);
     const ByteView params = payload.get_bytes(shape.params_size);
     work.code.params.assign(params.begin(), params.end());
+    if (form != Form::constant) set_contexts(*decoder_, coder_, shape, range, work.code);
     read_streams(payload, form, shape.streams, coder_, work.code.streams);
     work.values.resize(static_cast<size_t>(range.count));
     decoder_->decode(work.code, range, work.values);

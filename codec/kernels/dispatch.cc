@@ -13,7 +13,7 @@ namespace {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> found = simd_targets();
-    found.push_back({"scalar", nullptr});
+    found.push_back({"scalar", nullptr, nullptr});
     return found;
   }();
   return all;
@@ -29,6 +29,8 @@ const Table* table() { return chosen().load(std::memory_order_acquire)->table; }
 PlainDraws plain(const Draws& draws) { return {draws.key[0], draws.key[1], draws.ordinal, draws.tag}; }
 
 }  // namespace
+
+const RansKernels* rans_kernels() { return chosen().load(std::memory_order_acquire)->rans; }
 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words) {
   const Table* simd = table();
@@ -69,6 +71,12 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   const Table* simd = table();
   if (simd == nullptr || lattice.step == 0) return scalar::dither_decode(symbols, n, draws, first, lattice, out);
   simd->dither_decode(symbols, n, plain(draws), first, lattice, out);
+}
+
+void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts) {
+  const Table* simd = table();
+  if (simd == nullptr) return scalar::dither_contexts(draws, first, n, contexts);
+  simd->dither_contexts(plain(draws), first, n, contexts);
 }
 
 std::vector<std::string> available_targets() {

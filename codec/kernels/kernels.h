@@ -40,6 +40,9 @@ struct Sums {
   double total() const;
 };
 
+// Classes of a dither's distance to the point where it decides alone.
+inline constexpr uint32_t kDitherClasses = 32;
+
 // Which step and alphabet an encoder rounds to: y = x / step, symbols q + max_level, |q| <= max_level.
 // step is 0 or in [2^-126, 2^126]. If it is 0 all symbols are max_level (q = 0) and all values +0.
 struct Lattice {
@@ -71,6 +74,12 @@ void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first,
 // out[i] = (float(symbols[i] - M) - u) * step, or +0 where step is 0. The caller has checked that symbols[i] <= 2 M.
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
 
+// contexts[i] = 2 class + mirrored, for the draw of coordinate first + i. With t = word >> 9 and m = min(t, 2^23 - 1 - t),
+// the distance of v to 0 or 1 is (m + 1/2) 2^-23: near 0 or 1, q is not 0 even for small x. `class` counts quarter octaves
+// of 2 m + 1, the top one being kDitherClasses - 1, all below the lowest being 0. Mirrored: t < 2^22, where it is the
+// negative q that is near.
+void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts);
+
 }  // namespace scalar
 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words);
@@ -80,6 +89,7 @@ void add_squares(const float* x, size_t n, double mean, Sums& sums);
 void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded);
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
+void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts);
 
 // The instruction sets this machine can run, best first, "scalar" last; the one in use is current_target().
 std::vector<std::string> available_targets();

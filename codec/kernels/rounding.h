@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
+
+#include "codec/kernels/kernels.h"
 
 #ifdef __FAST_MATH__
 #error "results are defined by IEEE arithmetic: build without -ffast-math"
@@ -41,6 +44,17 @@ inline int32_t round_float64(float x, float v, float step, float max_level) {
   const double level = up ? k + 1 : k;
   const auto magnitude = static_cast<int32_t>(level < max_level ? level : double{max_level});
   return x >= 0 ? magnitude : -magnitude;
+}
+
+// Of a word: kernels.h says what a context is. 2 m + 1 is exact as a float32, whose exponent and two first bits of
+// mantissa count quarter octaves.
+inline uint16_t dither_context(uint32_t word) {
+  const bool mirrored = word < 1u << 31;
+  const uint32_t t = word >> 9, m = mirrored ? t : (1u << 23) - 1 - t;
+  const uint32_t quarter = std::bit_cast<uint32_t>(static_cast<float>(2 * m + 1)) >> 21;
+  constexpr uint32_t kTop = ((127 + 22) << 2) + 3, kBelow = kTop - (kDitherClasses - 1);
+  const uint32_t rank = quarter > kBelow ? quarter - kBelow : 0;
+  return static_cast<uint16_t>(2 * rank + (mirrored ? 1 : 0));
 }
 
 // The decoded value: two float32 operations, after the exact u = v - 0.5.

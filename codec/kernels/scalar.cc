@@ -107,5 +107,10 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   }
 }
 
+void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts) {
+  Words words(draws, first);
+  for (size_t i = 0; i < n; ++i) contexts[i] = dither_context(words.next());
+}
+
 }  // namespace scalar
 }  // namespace gradcodec::kernels

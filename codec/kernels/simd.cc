@@ -355,7 +355,39 @@ void dither_decode(const uint16_t* symbols, size_t n, PlainDraws draws, uint64_t
   for_blocks(draws, first, n, DecodeBody{symbols, lattice, out});
 }
 
-constexpr Table kTable = {philox_words, max_abs, add_sum, add_squares, dither_encode, dither_decode};
+struct ContextsBody {
+  uint16_t* contexts;
+
+  HWY_INLINE Words lanes(Words words) const {
+    const Words upper = hn::ShiftRight<31>(words), one = hn::Set(kWords, 1);
+    const Words t = hn::ShiftRight<9>(words);
+    // All ones in 23 bits where the word's top bit is set: t ^ that is 2^23 - 1 - t.
+    const Words m = hn::Xor(t, hn::ShiftRight<9>(hn::Sub(hn::Zero(kWords), upper)));
+    const auto odd = hn::BitCast(kInts, hn::Or(hn::Add(m, m), one));
+    const auto quarter = hn::ShiftRight<21>(hn::BitCast(kInts, hn::ConvertTo(kFloats, odd)));
+    constexpr int32_t kBelow = ((127 + 22) << 2) + 3 - static_cast<int32_t>(kDitherClasses - 1);
+    const auto rank = hn::Max(hn::Sub(quarter, hn::Set(kInts, kBelow)), hn::Zero(kInts));
+    return hn::Or(hn::BitCast(kWords, hn::Add(rank, rank)), hn::Xor(upper, one));
+  }
+
+  HWY_INLINE void whole(size_t at, Words low, Words high) const {
+    const auto low_half = hn::BitCast(kAllSymbols, lanes(low)), high_half = hn::BitCast(kAllSymbols, lanes(high));
+    hn::StoreU(hn::ConcatEven(kAllSymbols, high_half, low_half), kAllSymbols, contexts + at);
+  }
+
+  HWY_INLINE void part(size_t at, size_t lead, size_t len, Words low, Words high) const {
+    uint16_t buffer[kBlock];
+    ContextsBody{buffer}.whole(0, low, high);
+    __builtin_memcpy(contexts + at, buffer + lead, len * sizeof(uint16_t));
+  }
+};
+
+void dither_contexts(PlainDraws draws, uint64_t first, size_t n, uint16_t* contexts) {
+  for_blocks(draws, first, n, ContextsBody{contexts});
+}
+
+constexpr Table kTable = {philox_words,  max_abs,       add_sum,        add_squares,
+                          dither_encode, dither_decode, dither_contexts};
 #endif
 
 const Table* get_table() {
@@ -380,7 +412,7 @@ std::vector<Target> simd_targets() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::GetChosenTarget().Update(target);
     const Table* table = HWY_DYNAMIC_DISPATCH(get_table)();
-    if (table != nullptr) found.push_back({hwy::TargetName(target), table});
+    if (table != nullptr) found.push_back({hwy::TargetName(target), table, rans_kernels_now()});
   }
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return found;

@@ -1,4 +1,4 @@
-// What simd.cc gives to dispatch.cc: a table of vectorised kernels for each instruction set.
+// What simd.cc and simd_rans.cc give to dispatch.cc: tables of vectorised kernels for each instruction set.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codec/kernels/kernels.h"
+#include "codec/kernels/rans.h"
 
 namespace gradcodec::kernels {
 
@@ -27,12 +28,48 @@ struct Table {
                         float* decoded);
   void (*dither_decode)(const uint16_t* symbols, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
                         float* out);
+  void (*dither_contexts)(PlainDraws draws, uint64_t first, size_t n, uint16_t* contexts);
 };
+
+// rANS: whole rounds of 32 lanes, without raw bits.
+struct RansKernels {
+  size_t (*encode)(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words);
+  size_t (*decode)(const RansSlots& slots, size_t n, const RansTable& table, uint32_t* states, const uint16_t* words,
+                   size_t available, uint8_t* tokens);
+};
+
+// For each set of lanes, as bits: the word, counted from 0, that lane j of the set takes. Where a vector has no more
+// than eight lanes.
+struct RansExpand {
+  uint32_t lane[256][8];
+};
+constexpr RansExpand make_rans_expand() {
+  RansExpand expand = {};
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    uint32_t taken = 0;
+    for (uint32_t lane = 0; lane < 8; ++lane) {
+      expand.lane[bits][lane] = taken;
+      if (bits >> lane & 1) ++taken;
+    }
+    for (uint32_t lane = 0; lane < 8; ++lane) {
+      if (expand.lane[bits][lane] > 7) expand.lane[bits][lane] = 0;  // after the last of all eight
+    }
+  }
+  return expand;
+}
+inline constexpr RansExpand kRansExpand = make_rans_expand();
 
 struct Target {
   std::string name;
   const Table* table;
+  const RansKernels* rans;
 };
+
+// Of the instruction set in use; null for the scalar kernels.
+const RansKernels* rans_kernels();
+
+// simd_rans.cc: of the instruction set that Highway has chosen.
+const RansKernels* rans_kernels_now();
 
 // Those that this machine can run, best first.
 std::vector<Target> simd_targets();

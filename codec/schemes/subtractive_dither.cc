@@ -77,7 +77,7 @@ Bytes SubtractiveDecoder::stored() const {
 
 ChunkShape SubtractiveDecoder::chunk_shape(Range range) const {
   const uint64_t steps = layout_.bucket == 0 ? 0 : bucket_count(range.count, layout_.bucket);
-  return {steps * sizeof(float), {{2 * layout_.max_level + 1, range.count}}};
+  return {steps * sizeof(float), {{2 * layout_.max_level + 1, range.count, kernels::kDitherClasses}}};
 }
 
 std::string SubtractiveDecoder::describe() const {
@@ -86,6 +86,10 @@ std::string SubtractiveDecoder::describe() const {
       std::to_chars(text.data(), text.data() + text.size(), layout_.step, std::chars_format::general, 4).ptr;
   const std::string step = layout_.bucket == 0 ? "step " + std::string(text.data(), end) : "a step a bucket";
   return step + ", M " + std::to_string(layout_.max_level);
+}
+
+void SubtractiveDecoder::contexts(const Code&, size_t, Range range, std::span<uint16_t> out) const {
+  kernels::dither_contexts(draws_, range.first, out.size(), out.data());
 }
 
 void SubtractiveDecoder::decode(const Code& code, Range range, std::span<float> out) const {

@@ -58,6 +58,7 @@ class SubtractiveDecoder final : public Decoder {
   Bytes stored() const override;
   ChunkShape chunk_shape(Range range) const override;
   std::string describe() const override;
+  void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
 

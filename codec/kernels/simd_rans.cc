@@ -1,0 +1,170 @@
+// rANS of 32 lanes for every instruction set, written once with Highway; simd.cc says how such a file works. Integers
+// only, but for quotients, which float64 holds exactly enough.
+// SPDX-License-Identifier: Apache-2.0
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/kernels/simd_rans.cc"
+
+#ifndef HWY_DISABLED_TARGETS
+#if defined(__arm__)
+#define HWY_DISABLED_TARGETS HWY_NEON
+#else
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
+#endif
+
+#include <hwy/foreach_target.h>
+// After it, as Highway wants.
+#include <hwy/highway.h>
+
+#include "codec/kernels/rans.h"
+#include "codec/kernels/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gradcodec::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET != HWY_SCALAR
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr hn::ScalableTag<uint32_t> kWords;
+constexpr hn::RebindToSigned<decltype(kWords)> kInts;
+constexpr hn::Rebind<uint16_t, decltype(kWords)> kShorts;  // as many as words
+constexpr hn::Rebind<uint8_t, decltype(kWords)> kBytes;
+constexpr hn::Repartition<double, decltype(kWords)> kDoubles;
+constexpr hn::Rebind<int32_t, decltype(kDoubles)> kHalfInts;
+using Words = hn::Vec<decltype(kWords)>;
+using Ints = hn::Vec<decltype(kInts)>;
+constexpr size_t kLanes = hn::MaxLanes(kWords);
+constexpr size_t kVectors = kRansMaxLanes / kLanes;
+
+HWY_INLINE Ints as_ints(Words words) { return hn::BitCast(kInts, words); }
+HWY_INLINE Words as_words(Ints ints) { return hn::BitCast(kWords, ints); }
+
+// x / f for any x and 0 < f < 2^16, where the quotient is below 2^31: it is at least 2^-16 from the next integer, much
+// further than float64 rounds.
+HWY_INLINE Words divide(Words x, Words f) {
+  const auto shifted = as_ints(hn::Xor(x, hn::Set(kWords, 0x80000000)));  // x - 2^31
+  const auto half = [](auto x_part, auto f_part) HWY_ATTR {
+    const auto dividend = hn::Add(hn::PromoteTo(kDoubles, x_part), hn::Set(kDoubles, 0x1p31));
+    return hn::DemoteTo(kHalfInts, hn::Div(dividend, hn::PromoteTo(kDoubles, f_part)));
+  };
+  const auto low = half(hn::LowerHalf(kHalfInts, shifted), hn::LowerHalf(kHalfInts, as_ints(f)));
+  const auto high = half(hn::UpperHalf(kHalfInts, shifted), hn::UpperHalf(kHalfInts, as_ints(f)));
+  return as_words(hn::Combine(kInts, high, low));
+}
+
+// States stand in vectors with their lanes reversed, since words leave from the highest lane down.
+size_t rans_encode(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words) {
+  const int precision = static_cast<int>(table.precision);
+  const Words low_half = hn::Set(kWords, 0xFFFF), one = hn::Set(kWords, 1);
+  const int32_t* info = reinterpret_cast<const int32_t*>(table.info);
+  Words state[kVectors];
+  for (size_t j = 0; j < kVectors; ++j) {
+    state[j] = hn::Reverse(kWords, hn::LoadU(kWords, states + kRansMaxLanes - (j + 1) * kLanes));
+  }
+  size_t count = 0;
+  for (size_t end = n; end > 0; end -= kRansMaxLanes) {
+    for (size_t j = 0; j < kVectors; ++j) {
+      const auto cell = hn::PromoteTo(kInts, hn::LoadU(kShorts, cells + end - (j + 1) * kLanes));
+      const Words entry = hn::Reverse(kWords, as_words(hn::GatherIndex(kInts, info, cell)));
+      const Words frequency = hn::ShiftRight<16>(entry), start = hn::And(entry, low_half);
+      Words x = state[j];
+      const auto is_full = hn::Gt(as_ints(hn::ShiftRightSame(x, 32 - precision)), as_ints(hn::Sub(frequency, one)));
+      const auto full = hn::RebindMask(kWords, is_full);
+      const Words leaving = hn::Compress(hn::And(x, low_half), full);
+      hn::StoreU(hn::DemoteTo(kShorts, as_ints(leaving)), kShorts, words + count);
+      count += hn::CountTrue(kWords, full);
+      x = hn::IfThenElse(full, hn::ShiftRight<16>(x), x);
+      const Words quotient = divide(x, frequency);
+      const Words rest = hn::Sub(x, hn::Mul(quotient, frequency));
+      state[j] = hn::Add(hn::ShiftLeftSame(quotient, precision), hn::Add(rest, start));
+    }
+  }
+  for (size_t j = 0; j < kVectors; ++j) {
+    hn::StoreU(hn::Reverse(kWords, state[j]), kWords, states + kRansMaxLanes - (j + 1) * kLanes);
+  }
+  return count;
+}
+
+// The next words, in the lanes of the mask, in order; adds to `count` how many.
+template <class Mask>
+HWY_INLINE Words take_words(const uint16_t* words, Mask mask, size_t& count) {
+  const Words next = hn::PromoteTo(kWords, hn::LoadU(kShorts, words + count));
+  count += hn::CountTrue(kWords, mask);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  return Words{_mm512_maskz_expand_epi32(mask.raw, next.raw)};
+#else
+  static_assert(kLanes <= 8, "a table of 2^lanes rows");
+  uint8_t bits[8] = {};
+  hn::StoreMaskBits(kWords, mask, bits);
+  const auto lanes = hn::LoadU(kWords, kRansExpand.lane[bits[0]]);
+  return hn::TableLookupLanes(next, hn::IndicesFromVec(kWords, lanes));
+#endif
+}
+
+template <bool kContexts>
+HWY_INLINE size_t decode(const RansSlots& slots, size_t n, const RansTable& table, uint32_t* states,
+                         const uint16_t* words, size_t available, uint8_t* tokens) {
+  const int precision = static_cast<int>(table.precision);
+  const Words slot_mask = hn::Set(kWords, (1u << precision) - 1);
+  const int32_t* info = reinterpret_cast<const int32_t*>(table.info);
+  const int32_t* slot_tokens = reinterpret_cast<const int32_t*>(slots.tokens);
+  Words state[kVectors];
+  for (size_t j = 0; j < kVectors; ++j) state[j] = hn::LoadU(kWords, states + j * kLanes);
+  size_t count = 0;
+  const int bits = static_cast<int>(table.token_bits);
+  for (size_t at = 0; at < n && count <= available; at += kRansMaxLanes) {
+    const Words block = hn::Set(kWords, slots.blocks == nullptr ? 0 : slots.blocks[at >> slots.block_log2]);
+    for (size_t j = 0; j < kVectors; ++j) {
+      Words row = block;
+      if (kContexts) {
+        const auto context = hn::PromoteTo(kWords, hn::LoadU(kShorts, slots.contexts + at + j * kLanes));
+        row = hn::Add(row, hn::ShiftRightSame(context, static_cast<int>(slots.shift)));
+      }
+      const Words slot = hn::And(state[j], slot_mask);
+      const Words place = hn::Or(hn::ShiftLeftSame(row, precision), slot);
+      const Words four = as_words(hn::GatherOffset(kInts, slot_tokens, as_ints(place)));
+      const Words token = hn::And(four, hn::Set(kWords, 0xFF));
+      const Words cell = hn::Or(hn::ShiftLeftSame(row, bits), token);
+      const Words entry = as_words(hn::GatherIndex(kInts, info, as_ints(cell)));
+      const Words scaled = hn::Mul(hn::ShiftRight<16>(entry), hn::ShiftRightSame(state[j], precision));
+      const Words x = hn::Add(scaled, hn::Sub(slot, hn::And(entry, hn::Set(kWords, 0xFFFF))));
+      const auto is_low = hn::RebindMask(kWords, hn::Eq(hn::ShiftRight<16>(x), hn::Zero(kWords)));
+      const Words next = take_words(words, is_low, count);
+      state[j] = hn::IfThenElse(is_low, hn::Or(hn::ShiftLeft<16>(x), next), x);
+      hn::StoreU(hn::DemoteTo(kBytes, as_ints(token)), kBytes, tokens + at + j * kLanes);
+    }
+  }
+  for (size_t j = 0; j < kVectors; ++j) hn::StoreU(state[j], kWords, states + j * kLanes);
+  return count;
+}
+
+size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, uint32_t* states, const uint16_t* words,
+                   size_t available, uint8_t* tokens) {
+  if (slots.contexts == nullptr) return decode<false>(slots, n, table, states, words, available, tokens);
+  return decode<true>(slots, n, table, states, words, available, tokens);
+}
+
+constexpr RansKernels kKernels = {rans_encode, rans_decode};
+#endif
+
+const RansKernels* get_rans_kernels() {
+#if HWY_TARGET == HWY_SCALAR
+  return nullptr;
+#else
+  return &kKernels;
+#endif
+}
+
+}  // namespace gradcodec::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gradcodec::kernels {
+
+HWY_EXPORT(get_rans_kernels);
+
+const RansKernels* rans_kernels_now() { return HWY_DYNAMIC_DISPATCH(get_rans_kernels)(); }
+
+}  // namespace gradcodec::kernels
+#endif
