@@ -19,8 +19,8 @@ struct Stream {
   Bytes bytes;
 
   // What both sides know of each symbol before it is decoded, for coders that use it: 2 class + mirrored, class below
-  // `classes`. A mirrored symbol s stands for alphabet - 1 - s, so that what is likely is the same for both signs. Empty,
-  // with classes 0, if nothing is known.
+  // `classes`. A mirrored symbol s stands for alphabet - 1 - s, so that what is likely is the same for both signs.
+  // Empty, with classes 0, if nothing is known.
   uint32_t classes = 0;
   std::vector<uint16_t> contexts;
 

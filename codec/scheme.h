@@ -85,8 +85,8 @@ class Decoder {
   // symbols below their alphabets. Throws Error(bad_input) on what no encoder writes. Thread-safe.
   virtual void decode(const Code& code, Range range, std::span<float> out) const = 0;
 
-  // The contexts of stream number `stream`, which has some, of the chunk `range`: Stream::contexts says what they are. They
-  // follow from stored parameters (code.params among them), draws and positions alone. Thread-safe.
+  // The contexts of stream number `stream`, which has some, of the chunk `range`: Stream::contexts says what they are.
+  // They follow from stored parameters (code.params among them), draws and positions alone. Thread-safe.
   virtual void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const;
 
   // The law of decoded - target for each element of the chunk `range`, from what is stored: `target` and `laws` hold

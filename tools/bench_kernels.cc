@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codec/coders/pack.h"
+#include "codec/coders/rans.h"
 #include "codec/kernels/kernels.h"
 
 using namespace gradcodec;
@@ -142,6 +143,47 @@ void unpack(benchmark::State& state) {
   });
 }
 
+// What quantizing a chunk gives, with steps of range(0) to a deviation of about 1 / 4: few levels, little entropy.
+Stream quantized(const benchmark::State& state) {
+  const auto max_level = static_cast<uint32_t>(state.range(0) / 2);
+  Stream stream;
+  stream.alphabet = 2 * max_level + 1;
+  stream.symbols.resize(kChunkLen);
+  stream.contexts.resize(kChunkLen);
+  stream.classes = kernels::kDitherClasses;
+  kernels::dither_encode(data().x.data(), kChunkLen, kDraws, 0, lattice_of(state), stream.symbols.data(), nullptr);
+  kernels::dither_contexts(kDraws, 0, kChunkLen, stream.contexts.data());
+  return stream;
+}
+
+void contexts(benchmark::State& state) {
+  std::vector<uint16_t> out(kChunkLen);
+  run(state, [&](size_t at, size_t n) { kernels::dither_contexts(kDraws, at, n, out.data()); });
+}
+
+template <const Coder& (*kCoder)()>
+void shrink(benchmark::State& state) {
+  const Stream stream = quantized(state);
+  Bytes out;
+  run(state, [&](size_t, size_t) {
+    out.clear();
+    kCoder().shrink(stream, out);
+    benchmark::DoNotOptimize(out.data());
+  });
+  state.counters["bits"] = static_cast<double>(8 * out.size()) / kChunkLen;
+}
+
+template <const Coder& (*kCoder)()>
+void expand(benchmark::State& state) {
+  Stream stream = quantized(state);
+  Bytes packed;
+  kCoder().shrink(stream, packed);
+  run(state, [&](size_t, size_t) {
+    kCoder().expand(packed, kChunkLen, stream);
+    benchmark::DoNotOptimize(stream.symbols.data());
+  });
+}
+
 BENCHMARK(copy);
 BENCHMARK(philox);
 BENCHMARK(philox_in_cache);
@@ -153,6 +195,11 @@ BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(decode)->Arg(3)->Arg(65535);
 BENCHMARK(pack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
 BENCHMARK(unpack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
+BENCHMARK(contexts);
+BENCHMARK(shrink<rans_coder>)->Arg(3)->Arg(15)->Arg(255)->Arg(65535);
+BENCHMARK(expand<rans_coder>)->Arg(3)->Arg(15)->Arg(255)->Arg(65535);
+BENCHMARK(shrink<rans_dither_coder>)->Arg(3)->Arg(15)->Arg(255);
+BENCHMARK(expand<rans_dither_coder>)->Arg(3)->Arg(15)->Arg(255);
 
 }  // namespace
 

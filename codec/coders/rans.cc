@@ -13,9 +13,9 @@ namespace gradcodec {
 namespace {
 
 constexpr uint32_t kMaxAlphabet = 65536;
-constexpr std::array<size_t, 4> kLanes = {0, 1, 8, 32};  // of the forms 0 (one symbol repeated) to 3
+constexpr std::array<size_t, 4> kLanes = {0, 1, 8, 32};         // of the forms 0 (one symbol repeated) to 3
 constexpr std::array<uint64_t, 4> kWorth = {0, 0, 1024, 4096};  // bytes of words from which a form is taken
-constexpr size_t kMinForBlocks = 512;  // symbols: for fewer, classes of blocks do not pay
+constexpr size_t kMinForBlocks = 512;                           // symbols: for fewer, classes of blocks do not pay
 
 // Buffers of a thread, used again and again.
 struct Work {
@@ -26,8 +26,8 @@ struct Work {
   RansModel model;
   std::vector<uint32_t> info;   // of the model, for each place of counts
   std::vector<uint16_t> cells;  // places in counts
-  std::vector<uint8_t> tokens;   // of a decoder
-  std::vector<uint16_t> raw;     // low bits that stand beside the tokens
+  std::vector<uint8_t> tokens;  // of a decoder
+  std::vector<uint16_t> raw;    // low bits that stand beside the tokens
   std::vector<uint8_t> raw_counts;
   std::vector<uint16_t> words;
   std::vector<uint8_t> slots, block_rows;
@@ -268,7 +268,7 @@ class Expander {
     std::array<uint32_t, kernels::kRansMaxLanes> states;
     for (size_t lane = 0; lane < lanes; ++lane) {
       states[lane] = in.get<uint32_t>();
-      if (states[lane] < kernels::kRansLow) in.fail("begins with a state that is too small");
+      check_state(in, states[lane]);
     }
     if (in.left() % 2 != 0) fail("ends with half a word");
     const size_t available = in.left() / 2;
@@ -283,8 +283,8 @@ class Expander {
                                       model.class_shift() + shift_of_classes(contexts_.classes) + 1};
     const kernels::RansTable table = {model.info().data(), model.precision(), token_bits(tokens())};
     const size_t used =
-        kernels::rans_decode(slots, n_, table, by_distance() ? token_raw_counts_.data() : nullptr, lanes,
-                             states.data(), work_.words.data(), available, work_.tokens.data(), work_.raw.data());
+        kernels::rans_decode(slots, n_, table, by_distance() ? token_raw_counts_.data() : nullptr, lanes, states.data(),
+                             work_.words.data(), available, work_.tokens.data(), work_.raw.data());
     const bool ended = std::all_of(states.begin(), states.begin() + static_cast<ptrdiff_t>(lanes),
                                    [](uint32_t state) { return state == kernels::kRansLow; });
     if (used != available || !ended) fail("does not end where its symbols end: it is damaged");
@@ -322,7 +322,8 @@ class RansCoder final : public Coder {
   }
 
   void shrink(const Stream& in, Bytes& out) const override {
-    if (in.alphabet > kMaxAlphabet) throw Error(Exit::bug, "an alphabet of " + std::to_string(in.alphabet) + " symbols");
+    if (in.alphabet > kMaxAlphabet)
+      throw Error(Exit::bug, "an alphabet of " + std::to_string(in.alphabet) + " symbols");
     if (in.alphabet == 1 || in.count() == 0) return;
     static thread_local std::vector<uint16_t> as_symbols;
     if (in.alphabet == 0) {

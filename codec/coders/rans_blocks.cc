@@ -35,6 +35,10 @@ void take_words(ByteReader& in, uint64_t count, std::vector<uint16_t>& words) {
   if (!bytes.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
 }
 
+void check_state(const ByteReader& in, uint32_t state) {
+  if (state < kernels::kRansLow || state >= kernels::kRansHigh) in.fail("begins with a state that is out of range");
+}
+
 void RansBlocks::choose(std::span<const uint16_t> symbols, uint32_t middle) {
   measure(symbols, middle);
   uint32_t log2 = kMinBlockLog2;
@@ -134,9 +138,8 @@ void RansBlocks::write(Bytes& out) {
   }
   words_.resize(of_block_.size() + 1);
   uint32_t state = kernels::kRansLow;
-  const size_t count =
-      kernels::rans_encode(cells_.data(), nullptr, cells_.size(), {model_.info().data(), model_.precision(), bits}, 1,
-                           &state, words_.data());
+  const size_t count = kernels::rans_encode(cells_.data(), nullptr, cells_.size(),
+                                            {model_.info().data(), model_.precision(), bits}, 1, &state, words_.data());
   std::reverse(words_.begin(), words_.begin() + static_cast<ptrdiff_t>(count));
   model_.write(1, 0, out);
   put(out, state);
@@ -151,16 +154,16 @@ void RansBlocks::read(ByteReader& in, uint64_t count, uint32_t log2, uint32_t cl
   model_.read(in, classes, classes);
   if (model_.has_blocks()) in.fail("has classes of blocks of blocks");
   auto state = in.get<uint32_t>();
-  if (state < kernels::kRansLow) in.fail("begins with a state that is too small");
+  check_state(in, state);
   const uint64_t available = in.get_varint();
   if (available > in.left() / 2) in.fail("has fewer words of block classes than it says");
   take_words(in, available, words_);
   fill_slots(model_, classes, slots_);
   const uint32_t bits = token_bits(classes);
-  const size_t used = kernels::rans_decode_chain(
-      slots_.data(), model_.has_contexts() ? model_.class_shift() : 31, of_block_.size(),
-      {model_.info().data(), model_.precision(), bits}, &state, words_.data(), static_cast<size_t>(available),
-      of_block_.data());
+  const size_t used =
+      kernels::rans_decode_chain(slots_.data(), model_.has_contexts() ? model_.class_shift() : 31, of_block_.size(),
+                                 {model_.info().data(), model_.precision(), bits}, &state, words_.data(),
+                                 static_cast<size_t>(available), of_block_.data());
   if (used != available || state != kernels::kRansLow) in.fail("has block classes that do not end where they should");
 }
 

@@ -1,6 +1,5 @@
-// Classes of blocks of symbols, by how large the symbols are: what lets a static model follow rows of zeros and layers of
-// different scale. A decoder is told the class of each block before its symbols.
-// SPDX-License-Identifier: Apache-2.0
+// Classes of blocks of symbols, by how large the symbols are: what lets a static model follow rows of zeros and layers
+// of different scale. A decoder is told the class of each block before its symbols. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@ namespace gradcodec {
 
 class RansBlocks {
  public:
-  // Divides the symbols into blocks and those into classes: none at all are class 0 if there are such blocks, the others
-  // about equally many a class. `middle`: the symbol that stands for nothing.
+  // Divides the symbols into blocks and those into classes: none at all are class 0 if there are such blocks, the
+  // others about equally many a class. `middle`: the symbol that stands for nothing.
   void choose(std::span<const uint16_t> symbols, uint32_t middle);
 
   uint32_t classes() const { return classes_; }  // 1: blocks are all alike
@@ -46,6 +45,9 @@ class RansBlocks {
 
 // Which token each slot of each row belongs to, and three bytes more.
 void fill_slots(const RansModel& model, uint32_t tokens, std::vector<uint8_t>& slots);
+
+// Throws Error(bad_input) on a state that no encoder ends in.
+void check_state(const ByteReader& in, uint32_t state);
 
 // The rest of `in` or the next `count` words of it, with zeros behind them that a decoder may read and drop.
 void take_words(ByteReader& in, uint64_t count, std::vector<uint16_t>& words);

@@ -223,8 +223,8 @@ void RansModel::set_coded_bits() {
   coded_bits_ >>= kLengthBits;
 }
 
-// Each used token but rest_ takes the index nearest to its share, at least 1; then they are made to fit. A row of nothing
-// is as it is expected to be.
+// Each used token but rest_ takes the index nearest to its share, at least 1; then they are made to fit. A row of
+// nothing is as it is expected to be.
 void RansModel::set_row(uint32_t row) {
   const uint64_t total = total_of(row);
   for (uint32_t token = low_; token <= high_; ++token) {

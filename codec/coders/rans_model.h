@@ -44,14 +44,16 @@ struct TokenCounts {
   }
 };
 
-// A frequency as `mantissa` bits after its first and an exponent: index 0, 1, 2, ... of the numbers that have this form.
+// A frequency as `mantissa` bits after its first and an exponent: index 0, 1, 2, ... of the numbers that have this
+// form.
 uint32_t frequency_of_index(uint32_t index, uint32_t mantissa);
 uint32_t nearest_index(uint32_t frequency, uint32_t mantissa);
 
 class RansModel {
  public:
   // Which model codes these counts (not all 0) in the fewest bits, its own size included, among: blocks told apart or
-  // not; no contexts, and groups of 1, 2, 4, ... classes; k of 12 or more. Integer arithmetic: the same on every machine.
+  // not; no contexts, and groups of 1, 2, 4, ... classes; k of 12 or more. Integer arithmetic: the same on every
+  // machine.
   void choose(const TokenCounts& counts);
 
   // Appends the model; the lowest two bits of its first byte are `form`. `block_log2`: of the symbols a block, 5 to 8.

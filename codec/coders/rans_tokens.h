@@ -29,7 +29,8 @@ constexpr Token token_of(int32_t q) {
     index = 16 + (width - 5) * 8 + (size >> raw_count & 7);
   }
   const uint32_t raw = size & ((1u << raw_count) - 1);
-  return {static_cast<uint8_t>(2 * index - (q > 0 ? 1 : 0)), static_cast<uint8_t>(raw_count), static_cast<uint16_t>(raw)};
+  return {static_cast<uint8_t>(2 * index - (q > 0 ? 1 : 0)), static_cast<uint8_t>(raw_count),
+          static_cast<uint16_t>(raw)};
 }
 
 // How many raw bits stand beside a token.

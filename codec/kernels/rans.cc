@@ -11,7 +11,7 @@ namespace {
 
 // Makes room in a state for a symbol of `frequency` out of 2^precision.
 inline void flush(uint32_t& state, uint32_t frequency, uint32_t precision, uint16_t*& words) {
-  if (state >> (32 - precision) >= frequency) {
+  if (state >> (31 - precision) >= frequency) {
     *words++ = static_cast<uint16_t>(state);
     state >>= 16;
   }
@@ -91,10 +91,11 @@ size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, con
 
 }  // namespace scalar
 
-// The vectorised loops take whole rounds of 32 lanes without raw bits.
+// The vectorised loops take whole rounds of 32 lanes without raw bits; to encode, k of 12 or more.
 size_t rans_encode(const uint16_t* cells, const RansRaw* raw, size_t n, const RansTable& table, size_t lanes,
                    uint32_t* states, uint16_t* words) {
-  const RansKernels* simd = raw == nullptr && lanes == kRansMaxLanes ? rans_kernels() : nullptr;
+  const bool fits = raw == nullptr && lanes == kRansMaxLanes && table.precision >= 12;
+  const RansKernels* simd = fits ? rans_kernels() : nullptr;
   if (simd == nullptr) return scalar::rans_encode(cells, raw, n, table, lanes, states, words);
   const size_t whole = n - n % lanes;
   const size_t count = scalar::rans_encode(cells + whole, nullptr, n - whole, table, lanes, states, words);
@@ -104,7 +105,8 @@ size_t rans_encode(const uint16_t* cells, const RansRaw* raw, size_t n, const Ra
 size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, const uint8_t* counts, size_t lanes,
                    uint32_t* states, const uint16_t* words, size_t available, uint8_t* tokens, uint16_t* raw) {
   const RansKernels* simd = counts == nullptr && lanes == kRansMaxLanes ? rans_kernels() : nullptr;
-  if (simd == nullptr) return scalar::rans_decode(slots, n, table, counts, lanes, states, words, available, tokens, raw);
+  if (simd == nullptr)
+    return scalar::rans_decode(slots, n, table, counts, lanes, states, words, available, tokens, raw);
   const size_t whole = n - n % lanes;
   const size_t count = simd->decode(slots, whole, table, states, words, available, tokens);
   if (count > available) return count;

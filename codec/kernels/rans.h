@@ -1,6 +1,6 @@
-// The loops of interleaved rANS (Duda, "Asymmetric numeral systems", arXiv 1311.2540; interleaving: Giesen, "Interleaved
-// entropy coders", arXiv 1402.3392): 32-bit states in [2^16, 2^32), renormalised by 16-bit words. spec/coders/rans.md has
-// the order of the words. `scalar` is the definition; the functions outside it give the same.
+// The loops of interleaved rANS (Duda, "Asymmetric numeral systems", arXiv 1311.2540; interleaving: Giesen,
+// "Interleaved entropy coders", arXiv 1402.3392): 31-bit states in [2^15, 2^31), renormalised by 16-bit words.
+// spec/coders/rans.md has the order of the words. `scalar` is the definition; the functions outside it give the same.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,8 @@
 namespace gradcodec::kernels {
 
 inline constexpr size_t kRansMaxLanes = 32;
-inline constexpr uint32_t kRansLow = 1u << 16;  // smallest state, and the one that coding starts from
+inline constexpr uint32_t kRansLow = 1u << 15;   // smallest state, and the one that coding starts from
+inline constexpr uint32_t kRansHigh = 1u << 31;  // states are below
 inline constexpr uint32_t kRansMaxPrecision = 15;
 
 // Frequencies out of 2^precision, in rows of tokens.
@@ -40,9 +41,9 @@ struct RansRaw {
 namespace scalar {
 
 // Puts n symbols on states[0 .. lanes - 1], the last symbol first: symbol i belongs to lane i % lanes. cells[i] is the
-// place of its token in table.info. Each round of `lanes` symbols (the last may be short) puts its raw bits first, if there are any, then
-// its tokens; lanes go down. Appends the words that overflow, in this order, which is the reverse of a decoder's: at most
-// one a symbol, two with raw bits. Returns how many.
+// place of its token in table.info. Each round of `lanes` symbols (the last may be short) puts its raw bits first, if
+// there are any, then its tokens; lanes go down. Appends the words that overflow, in this order, which is the reverse
+// of a decoder's: at most one a symbol, two with raw bits. Returns how many.
 size_t rans_encode(const uint16_t* cells, const RansRaw* raw, size_t n, const RansTable& table, size_t lanes,
                    uint32_t* states, uint16_t* words);
 
@@ -59,8 +60,8 @@ size_t rans_encode(const uint16_t* cells, const RansRaw* raw, size_t n, const Ra
 size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, const uint8_t* counts, size_t lanes,
                    uint32_t* states, const uint16_t* words, size_t available, uint8_t* tokens, uint16_t* raw);
 
-// The inverse of rans_encode with one lane where the row of each symbol is the token before it, shifted right; 0 for the
-// first. As rans_decode otherwise, without raw bits.
+// The inverse of rans_encode with one lane where the row of each symbol is the token before it, shifted right; 0 for
+// the first. As rans_decode otherwise, without raw bits.
 size_t rans_decode_chain(const uint8_t* slots, uint32_t shift, size_t n, const RansTable& table, uint32_t* state,
                          const uint16_t* words, size_t available, uint8_t* tokens);
 

@@ -386,8 +386,7 @@ void dither_contexts(PlainDraws draws, uint64_t first, size_t n, uint16_t* conte
   for_blocks(draws, first, n, ContextsBody{contexts});
 }
 
-constexpr Table kTable = {philox_words,  max_abs,       add_sum,        add_squares,
-                          dither_encode, dither_decode, dither_contexts};
+constexpr Table kTable = {philox_words, max_abs, add_sum, add_squares, dither_encode, dither_decode, dither_contexts};
 #endif
 
 const Table* get_table() {

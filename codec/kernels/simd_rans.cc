@@ -1,5 +1,4 @@
-// rANS of 32 lanes for every instruction set, written once with Highway; simd.cc says how such a file works. Integers
-// only, but for quotients, which float64 holds exactly enough.
+// rANS of 32 lanes for every instruction set, written once with Highway; simd.cc says how such a file works.
 // SPDX-License-Identifier: Apache-2.0
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/kernels/simd_rans.cc"
@@ -30,8 +29,7 @@ constexpr hn::ScalableTag<uint32_t> kWords;
 constexpr hn::RebindToSigned<decltype(kWords)> kInts;
 constexpr hn::Rebind<uint16_t, decltype(kWords)> kShorts;  // as many as words
 constexpr hn::Rebind<uint8_t, decltype(kWords)> kBytes;
-constexpr hn::Repartition<double, decltype(kWords)> kDoubles;
-constexpr hn::Rebind<int32_t, decltype(kDoubles)> kHalfInts;
+constexpr hn::RebindToFloat<decltype(kInts)> kFloats;
 using Words = hn::Vec<decltype(kWords)>;
 using Ints = hn::Vec<decltype(kInts)>;
 constexpr size_t kLanes = hn::MaxLanes(kWords);
@@ -40,48 +38,64 @@ constexpr size_t kVectors = kRansMaxLanes / kLanes;
 HWY_INLINE Ints as_ints(Words words) { return hn::BitCast(kInts, words); }
 HWY_INLINE Words as_words(Ints ints) { return hn::BitCast(kWords, ints); }
 
-// x / f for any x and 0 < f < 2^16, where the quotient is below 2^31: it is at least 2^-16 from the next integer, much
-// further than float64 rounds.
-HWY_INLINE Words divide(Words x, Words f) {
-  const auto shifted = as_ints(hn::Xor(x, hn::Set(kWords, 0x80000000)));  // x - 2^31
-  const auto half = [](auto x_part, auto f_part) HWY_ATTR {
-    const auto dividend = hn::Add(hn::PromoteTo(kDoubles, x_part), hn::Set(kDoubles, 0x1p31));
-    return hn::DemoteTo(kHalfInts, hn::Div(dividend, hn::PromoteTo(kDoubles, f_part)));
-  };
-  const auto low = half(hn::LowerHalf(kHalfInts, shifted), hn::LowerHalf(kHalfInts, as_ints(f)));
-  const auto high = half(hn::UpperHalf(kHalfInts, shifted), hn::UpperHalf(kHalfInts, as_ints(f)));
-  return as_words(hn::Combine(kInts, high, low));
+// The 32-bit numbers that begin index[i] times kScale bytes from the base. An instruction that gathers keeps the lanes
+// of its destination that are masked off, so that it waits for whatever stood there last, though no lane is masked:
+// here for the states of the round before. So its destination is zero; the compiler, which would take any register
+// instead of one that makes no difference, is not shown that.
+template <int kScale>
+HWY_INLINE Ints gather(const int32_t* base, Ints index) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  __m512i zero = _mm512_setzero_si512();
+  __mmask16 all = 0xFFFF;
+  asm("" : "+k"(all));
+  return Ints{_mm512_mask_i32gather_epi32(zero, all, index.raw, base, kScale)};
+#elif HWY_TARGET == HWY_AVX2
+  __m256i all = _mm256_set1_epi32(-1);
+  asm("" : "+x"(all));
+  return Ints{_mm256_mask_i32gather_epi32(_mm256_setzero_si256(), base, index.raw, all, kScale)};
+#else
+  return kScale == 1 ? hn::GatherOffset(kInts, base, index) : hn::GatherIndex(kInts, base, index);
+#endif
 }
 
 // States stand in vectors with their lanes reversed, since words leave from the highest lane down.
+//
+// The quotient: for k of 12 or more it is below 2^19, and float32 has it within a quarter. The divisor is enlarged by
+// 2^-21, more than the three roundings take, so that the guess is the quotient or one less; the rest tells which.
 size_t rans_encode(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words) {
   const int precision = static_cast<int>(table.precision);
-  const Words low_half = hn::Set(kWords, 0xFFFF), one = hn::Set(kWords, 1);
+  const Ints low_half = hn::Set(kInts, 0xFFFF), one = hn::Set(kInts, 1), total = hn::Set(kInts, 1 << precision);
   const int32_t* info = reinterpret_cast<const int32_t*>(table.info);
-  Words state[kVectors];
+  Ints state[kVectors];
   for (size_t j = 0; j < kVectors; ++j) {
-    state[j] = hn::Reverse(kWords, hn::LoadU(kWords, states + kRansMaxLanes - (j + 1) * kLanes));
+    state[j] = hn::Reverse(kInts, as_ints(hn::LoadU(kWords, states + kRansMaxLanes - (j + 1) * kLanes)));
   }
   size_t count = 0;
   for (size_t end = n; end > 0; end -= kRansMaxLanes) {
     for (size_t j = 0; j < kVectors; ++j) {
       const auto cell = hn::PromoteTo(kInts, hn::LoadU(kShorts, cells + end - (j + 1) * kLanes));
-      const Words entry = hn::Reverse(kWords, as_words(hn::GatherIndex(kInts, info, cell)));
-      const Words frequency = hn::ShiftRight<16>(entry), start = hn::And(entry, low_half);
-      Words x = state[j];
-      const auto is_full = hn::Gt(as_ints(hn::ShiftRightSame(x, 32 - precision)), as_ints(hn::Sub(frequency, one)));
-      const auto full = hn::RebindMask(kWords, is_full);
-      const Words leaving = hn::Compress(hn::And(x, low_half), full);
-      hn::StoreU(hn::DemoteTo(kShorts, as_ints(leaving)), kShorts, words + count);
-      count += hn::CountTrue(kWords, full);
+      const Ints entry = hn::Reverse(kInts, gather<4>(info, cell));
+      const Ints frequency = as_ints(hn::ShiftRight<16>(as_words(entry))), start = hn::And(entry, low_half);
+      const Ints others = hn::Sub(total, frequency);
+      const auto divisor = hn::Mul(hn::ConvertTo(kFloats, frequency), hn::Set(kFloats, 1.0f + 0x1p-21f));
+      const auto reciprocal = hn::Div(hn::Set(kFloats, 1.0f), divisor);
+
+      Ints x = state[j];
+      const auto full = hn::Gt(hn::ShiftRightSame(x, 31 - precision), hn::Sub(frequency, one));
+      const Ints leaving = hn::Compress(hn::And(x, low_half), full);
+      hn::StoreU(hn::DemoteTo(kShorts, leaving), kShorts, words + count);
+      count += hn::CountTrue(kInts, full);
       x = hn::IfThenElse(full, hn::ShiftRight<16>(x), x);
-      const Words quotient = divide(x, frequency);
-      const Words rest = hn::Sub(x, hn::Mul(quotient, frequency));
-      state[j] = hn::Add(hn::ShiftLeftSame(quotient, precision), hn::Add(rest, start));
+      const Ints guess = hn::ConvertTo(kInts, hn::Mul(hn::ConvertTo(kFloats, x), reciprocal));
+      const Ints rest = hn::Sub(x, hn::Mul(guess, frequency));
+      const auto is_less = hn::Gt(rest, hn::Sub(frequency, one));
+      // (x / f << k) + x % f + start.
+      const Ints next = hn::Add(hn::Add(x, start), hn::Mul(guess, others));
+      state[j] = hn::Add(next, hn::IfThenElseZero(is_less, others));
     }
   }
   for (size_t j = 0; j < kVectors; ++j) {
-    hn::StoreU(hn::Reverse(kWords, state[j]), kWords, states + kRansMaxLanes - (j + 1) * kLanes);
+    hn::StoreU(as_words(hn::Reverse(kInts, state[j])), kWords, states + kRansMaxLanes - (j + 1) * kLanes);
   }
   return count;
 }
@@ -123,13 +137,13 @@ HWY_INLINE size_t decode(const RansSlots& slots, size_t n, const RansTable& tabl
       }
       const Words slot = hn::And(state[j], slot_mask);
       const Words place = hn::Or(hn::ShiftLeftSame(row, precision), slot);
-      const Words four = as_words(hn::GatherOffset(kInts, slot_tokens, as_ints(place)));
+      const Words four = as_words(gather<1>(slot_tokens, as_ints(place)));
       const Words token = hn::And(four, hn::Set(kWords, 0xFF));
       const Words cell = hn::Or(hn::ShiftLeftSame(row, bits), token);
-      const Words entry = as_words(hn::GatherIndex(kInts, info, as_ints(cell)));
+      const Words entry = as_words(gather<4>(info, as_ints(cell)));
       const Words scaled = hn::Mul(hn::ShiftRight<16>(entry), hn::ShiftRightSame(state[j], precision));
       const Words x = hn::Add(scaled, hn::Sub(slot, hn::And(entry, hn::Set(kWords, 0xFFFF))));
-      const auto is_low = hn::RebindMask(kWords, hn::Eq(hn::ShiftRight<16>(x), hn::Zero(kWords)));
+      const auto is_low = hn::RebindMask(kWords, hn::Eq(hn::ShiftRight<15>(x), hn::Zero(kWords)));
       const Words next = take_words(words, is_low, count);
       state[j] = hn::IfThenElse(is_low, hn::Or(hn::ShiftLeft<16>(x), next), x);
       hn::StoreU(hn::DemoteTo(kBytes, as_ints(token)), kBytes, tokens + at + j * kLanes);

@@ -1,0 +1,193 @@
+// The loops of rANS: what goes in comes out, and every instruction set writes the words of the definition.
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/kernels/rans.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "codec/kernels/kernels.h"
+
+using namespace gradcodec;
+using namespace gradcodec::kernels;
+
+namespace {
+
+std::vector<uint32_t> random_words(size_t n, uint32_t what) {
+  std::vector<uint32_t> words(n);
+  scalar::philox_words({{what, 5}, 0, 0}, 0, n, words.data());
+  return words;
+}
+
+// Rows of tokens with any frequencies, 0 among them, and symbols with contexts and blocks to go with them.
+struct Case {
+  uint32_t precision, bits, rows_log2;
+  bool blocks, contexts;
+  std::vector<uint32_t> info;
+  std::vector<uint8_t> slots, block_rows, tokens;
+  std::vector<uint16_t> cells, row_contexts;
+
+  Case(uint32_t k, uint32_t token_bits, bool with_blocks, bool with_contexts, size_t n, uint32_t what)
+      : precision(k), bits(token_bits), rows_log2(3), blocks(with_blocks), contexts(with_contexts) {
+    const uint32_t tokens_per_row = 1u << bits, rows = 64;
+    info.assign(rows << bits, 0);
+    slots.assign((size_t{rows} << k) + 3, 0);
+    for (uint32_t row = 0; row < rows; ++row) fill_row(row, tokens_per_row, what);
+    const auto words = random_words(3 * n + 1, what + 1);
+    for (size_t i = 0; i < (n >> 5) + 1; ++i) block_rows.push_back(static_cast<uint8_t>(words[i] % 32));
+    for (size_t i = 0; i < n; ++i) {
+      row_contexts.push_back(static_cast<uint16_t>(words[n + i] % 64));
+      const uint32_t row = (blocks ? block_rows[i >> 5] : 0) + (contexts ? row_contexts[i] >> 1 : 0);
+      // A slot at random: tokens as likely as their frequencies say.
+      const uint8_t token = slots[(row << k) + words[2 * n + i] % (1u << k)];
+      tokens.push_back(token);
+      cells.push_back(static_cast<uint16_t>(row << bits | token));
+    }
+  }
+
+  void fill_row(uint32_t row, uint32_t count, uint32_t what) {
+    const auto words = random_words(count, what + 100 + row);
+    uint32_t left = 1u << precision, start = 0;
+    for (uint32_t token = 0; token < count; ++token) {
+      uint32_t frequency = words[token] % 3 == 0 ? 0 : words[token] % (left / 2 + 1);
+      if (row % 7 == 3) frequency = 0;  // then the last token is certain
+      if (token + 1 == count) frequency = left;
+      info[row << bits | token] = frequency << 16 | start;
+      std::fill_n(slots.begin() + (row << precision) + start, frequency, static_cast<uint8_t>(token));
+      start += frequency;
+      left -= frequency;
+    }
+  }
+
+  RansTable table() const { return {info.data(), precision, bits}; }
+  RansSlots rows() const {
+    return {slots.data(), blocks ? block_rows.data() : nullptr, 5, contexts ? row_contexts.data() : nullptr, 1};
+  }
+};
+
+struct WithTarget {
+  explicit WithTarget(const std::string& name) { REQUIRE(use_target(name)); }
+  ~WithTarget() { use_target(""); }
+};
+
+struct Coded {
+  std::vector<uint32_t> states;
+  std::vector<uint16_t> words;
+};
+
+Coded encode(const Case& made, size_t n, size_t lanes) {
+  Coded out{std::vector<uint32_t>(lanes, kRansLow), std::vector<uint16_t>(2 * n + kRansMaxLanes)};
+  out.words.resize(
+      rans_encode(made.cells.data(), nullptr, n, made.table(), lanes, out.states.data(), out.words.data()));
+  return out;
+}
+
+// Whether the symbols come back, every word is used, and the states end where they began.
+bool comes_back(const Case& made, size_t n, size_t lanes, const Coded& coded) {
+  std::vector<uint16_t> words(coded.words.rbegin(), coded.words.rend());
+  words.resize(words.size() + 64, 0xFFFF);
+  std::vector<uint32_t> states = coded.states;
+  std::vector<uint8_t> tokens(n + 1, 0xEE);
+  const size_t used = rans_decode(made.rows(), n, made.table(), nullptr, lanes, states.data(), words.data(),
+                                  coded.words.size(), tokens.data(), nullptr);
+  return used == coded.words.size() && tokens[n] == 0xEE &&
+         std::equal(made.tokens.begin(), made.tokens.begin() + static_cast<ptrdiff_t>(n), tokens.begin()) &&
+         std::all_of(states.begin(), states.end(), [](uint32_t state) { return state == kRansLow; });
+}
+
+}  // namespace
+
+TEST_CASE("rans loops: every target writes the words of the definition and reads them") {
+  for (const uint32_t k : {8, 11, 12, 15}) {
+    for (const uint32_t bits : {1, 3, 8}) {
+      for (const int which : {0, 1, 2, 3}) {
+        const Case made(k, bits, which & 1, which & 2, 3000, k * 100 + bits * 10 + static_cast<uint32_t>(which));
+        for (const size_t lanes : {1, 8, 32}) {
+          for (const size_t n : {0, 1, 7, 31, 32, 33, 64, 95, 3000}) {
+            INFO("k " << k << ", token bits " << bits << ", case " << which << ", lanes " << lanes << ", n " << n);
+            Coded expected;
+            {
+              const WithTarget with("scalar");
+              expected = encode(made, n, lanes);
+              REQUIRE(comes_back(made, n, lanes, expected));
+            }
+            for (const auto& target : available_targets()) {
+              const WithTarget with(target);
+              INFO(target);
+              const Coded got = encode(made, n, lanes);
+              REQUIRE((got.words == expected.words && got.states == expected.states));
+              REQUIRE(comes_back(made, n, lanes, expected));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The quotients of the vectorised loops are guesses that are put right: here for every frequency, at the states where a
+// guess is most easily wrong, just below and at the multiples.
+TEST_CASE("rans loops: quotients are exact at the edges of every frequency") {
+  for (const uint32_t k : {12, 15}) {
+    for (uint32_t frequency = 1; frequency <= 1u << k; frequency += frequency < 600 ? 1 : 97) {
+      const std::vector<uint32_t> info = {frequency << 16};
+      const std::vector<uint16_t> cells(kRansMaxLanes, 0);
+      std::vector<uint32_t> states(kRansMaxLanes);
+      const uint64_t most = uint64_t{frequency} << (31 - k);  // states from here up give a word first
+      for (size_t lane = 0; lane < kRansMaxLanes; ++lane) {
+        const uint64_t multiple = most - lane / 2 * frequency;
+        const uint64_t state = std::clamp<uint64_t>(multiple - lane % 2, kRansLow, kRansHigh - 1);
+        states[lane] = static_cast<uint32_t>(state);
+      }
+      std::vector<uint16_t> expected_words(2 * kRansMaxLanes), words(2 * kRansMaxLanes);
+      std::vector<uint32_t> expected = states;
+      scalar::rans_encode(cells.data(), nullptr, kRansMaxLanes, {info.data(), k, 1}, kRansMaxLanes, expected.data(),
+                          expected_words.data());
+      for (const auto& target : available_targets()) {
+        const WithTarget with(target);
+        std::vector<uint32_t> got = states;
+        const size_t count = rans_encode(cells.data(), nullptr, kRansMaxLanes, {info.data(), k, 1}, kRansMaxLanes,
+                                         got.data(), words.data());
+        INFO(target << ", k " << k << ", frequency " << frequency);
+        REQUIRE(got == expected);
+        REQUIRE(std::equal(words.begin(), words.begin() + static_cast<ptrdiff_t>(count), expected_words.begin()));
+      }
+    }
+  }
+}
+
+TEST_CASE("rans loops: a stream that is cut off is left before its end is passed by far") {
+  const Case made(12, 8, true, true, 3000, 77);
+  const Coded coded = encode(made, 3000, 32);
+  std::vector<uint16_t> words(coded.words.rbegin(), coded.words.rend());
+  for (const auto& target : available_targets()) {
+    const WithTarget with(target);
+    for (const size_t available : {size_t{0}, size_t{1}, size_t{100}, coded.words.size() - 1}) {
+      std::vector<uint16_t> cut(words.begin(), words.begin() + static_cast<ptrdiff_t>(available));
+      cut.resize(available + 64);
+      std::vector<uint32_t> states = coded.states;
+      std::vector<uint8_t> tokens(3000);
+      const size_t used = rans_decode(made.rows(), 3000, made.table(), nullptr, 32, states.data(), cut.data(),
+                                      available, tokens.data(), nullptr);
+      INFO(target << ", " << available << " words");
+      CHECK(used > available);
+      CHECK(used <= available + 64);
+    }
+  }
+}
+
+TEST_CASE("contexts of a dither: every target gives those of the definition") {
+  const Draws draws = {{1, 2}, 3, 0x10000};
+  for (const auto& target : available_targets()) {
+    const WithTarget with(target);
+    for (const size_t n : {0, 1, 5, 31, 64, 1001, 70001}) {
+      for (const uint64_t first : {uint64_t{0}, uint64_t{3}, (uint64_t{1} << 34) - 30}) {
+        std::vector<uint16_t> expected(n), got(n);
+        scalar::dither_contexts(draws, first, n, expected.data());
+        dither_contexts(draws, first, n, got.data());
+        INFO(target << ", " << n << " from " << first);
+        REQUIRE(got == expected);
+      }
+    }
+  }
+}
