@@ -25,9 +25,10 @@ std::optional<uint64_t> optional_count(const std::string& text, std::string_view
   return parse_count(text, option, 0, max);
 }
 
-const Coder& coder_of(const CodingArguments& args) {
-  if (!args.level.empty()) return coder_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 1, 9)));
-  return coder_named(args.coder.empty() ? "zstd" : std::string_view(args.coder));
+CoderPair coders_of(const CodingArguments& args) {
+  if (!args.coder.empty()) return {&coder_named(args.coder), &coder_named(args.coder)};
+  if (args.level.empty()) return coders_for_level(kDefaultLevel);
+  return coders_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 1, 9)));
 }
 
 }  // namespace
@@ -35,7 +36,9 @@ const Coder& coder_of(const CodingArguments& args) {
 void CodingArguments::declare(CLI::App& app) {
   app.add_option("--scheme", scheme, "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
   app.add_option("--coder", coder, "coder of the symbols: pack, zstd [zstd]");
-  app.add_option("--level", level, "instead of --coder: 1 (pack), 2 to 9 (zstd, with rising effort); also -1 to -9")
+  app.add_option("--level", level,
+                 "instead of --coder, 1 (fast) to 9 (small), also -1 to -9: 1 pack, 2 to 3 rans, 4 to 9 rans-dither; "
+                 "tensors by raw through zstd with rising effort [5]")
       ->excludes("--coder");
   for (char digit = '1'; digit <= '9'; ++digit) {
     app.add_flag_function(std::string("-") + digit, [this, digit](int64_t) { level = digit; })->group("");
@@ -57,7 +60,7 @@ void CodingArguments::declare(CLI::App& app) {
 CompressOptions CodingArguments::options(const CommonOptions& common) const {
   CompressOptions options;
   options.scheme = parse_scheme(scheme.empty() ? kDefaultScheme : std::string_view(scheme));
-  options.coder = &coder_of(*this);
+  options.coders = coders_of(*this);
   options.id.seed = seed.empty() ? fresh_seed() : parse_count(seed, "--seed", 0, ~uint64_t{0});
   options.id.worker = optional_count(worker, "--worker", 0xFFFFFFFF);
   options.id.step = optional_count(step, "--step", kMaxStep);

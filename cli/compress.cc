@@ -70,8 +70,9 @@ void check_bare(const CompressArguments& args, const CompressOptions& options) {
   std::string texts;
   bool known = args.scheme.empty();
   for (const StoredScheme& stored : schema.schemes) {
-    if ((!args.coder.empty() || !args.level.empty()) && stored.coder != options.coder->id()) {
-      fail("the schema's coder is not '" + std::string(options.coder->name()) + "'");
+    const Coder& asked = stored.text == "raw" ? *options.coders.bytes : *options.coders.symbols;
+    if ((!args.coder.empty() || !args.level.empty()) && stored.coder != asked.id()) {
+      fail("the schema's coder is not '" + std::string(asked.name()) + "'");
     }
     known |= stored.text == options.scheme.stored_text();
     texts += (texts.empty() ? "" : ", ") + stored.text;

@@ -166,10 +166,11 @@ const Coder& coder_named(std::string_view name) {
   fail("there is no coder '" + escaped(name) + "': there are " + list_of_names(all_coders()));
 }
 
-const Coder& coder_for_level(unsigned level) {
-  constexpr std::array kEffort = {1, 3, 5, 8, 11, 14, 17, 19};  // of levels 2 to 9
+CoderPair coders_for_level(unsigned level) {
+  constexpr std::array kEffort = {1, 2, 2, 3, 5, 9, 14, 19};  // of zstd at levels 2 to 9
   if (level == 0 || level > 9) fail("levels go from 1 to 9");
-  return level == 1 ? pack_coder() : zstd_coder(kEffort[level - 2]);
+  if (level == 1) return {&pack_coder(), &pack_coder()};
+  return {level < 4 ? &rans_coder() : &rans_dither_coder(), &zstd_coder(kEffort[level - 2])};
 }
 
 std::string SchemeChoice::stored_text() const {

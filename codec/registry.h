@@ -24,8 +24,17 @@ const Scheme* find_scheme(std::string_view name);
 const Scheme& scheme_named(std::string_view name);
 const Coder& coder_named(std::string_view name);
 
-// 1 (fastest) to 9 (smallest); 1 is pack, the others are zstd at rising effort.
-const Coder& coder_for_level(unsigned level);
+// Who codes the symbols of schemes, and the bytes of tensors that go by raw.
+struct CoderPair {
+  const Coder* symbols;
+  const Coder* bytes;
+};
+
+// 1 (fastest) to 9 (smallest). Symbols: pack, rans from 2, rans-dither from 4. Bytes: pack, then zstd at rising effort.
+// Throws Error(usage) on any other level.
+CoderPair coders_for_level(unsigned level);
+
+inline constexpr unsigned kDefaultLevel = 5;
 
 // A scheme with its parameters: defaults filled in, each in its range, checked together.
 struct SchemeChoice {

@@ -43,12 +43,20 @@ class Compressor {
  private:
   TensorPlan plan(size_t tensor) const {
     const SchemaTensor& entry = schema_.tensors[tensor];
-    return {entry.info,  schemes_[entry.scheme],        coder_of(schema_.schemes[entry.scheme].coder),
-            options_.id, static_cast<uint32_t>(tensor), walk_.chunk_len(tensor)};
+    const SchemeChoice& scheme = schemes_[entry.scheme];
+    return {entry.info,
+            scheme,
+            coder_of(scheme, schema_.schemes[entry.scheme].coder),
+            options_.id,
+            static_cast<uint32_t>(tensor),
+            walk_.chunk_len(tensor)};
   }
 
   // The options' own object, which has an effort, if it is of that id.
-  const Coder* coder_of(uint16_t id) const { return id == options_.coder->id() ? options_.coder : find_coder(id); }
+  const Coder* coder_of(const SchemeChoice& scheme, uint16_t id) const {
+    const Coder& own = options_.coder_of(*scheme.scheme);
+    return id == own.id() ? &own : find_coder(id);
+  }
 
   std::shared_ptr<TensorEncoder> prepare(size_t tensor, std::unique_ptr<TensorData> data) const {
     return in_tensor(schema_.tensors[tensor].info, [&] {

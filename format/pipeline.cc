@@ -33,9 +33,10 @@ Schema plan_schema(const Source& source, const CompressOptions& options) {
   Schema schema;
   schema.chunk_log2 = options.chunk_log2;
   schema.origin = source.kind();
-  const std::string chosen = options.scheme.stored_text();
+  const StoredScheme chosen = {options.scheme.stored_text(), options.coder_of(*options.scheme.scheme).id()};
+  const StoredScheme raw = {"raw", options.coders.bytes->id()};
   for (const TensorInfo& info : source.tensors()) {
-    const StoredScheme scheme{takes_scheme(info, options) ? chosen : "raw", options.coder->id()};
+    const StoredScheme& scheme = takes_scheme(info, options) ? chosen : raw;
     const auto found = std::find(schema.schemes.begin(), schema.schemes.end(), scheme);
     schema.tensors.push_back({info, static_cast<uint32_t>(found - schema.schemes.begin())});
     if (found == schema.schemes.end()) schema.schemes.push_back(scheme);

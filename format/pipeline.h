@@ -24,7 +24,7 @@ struct Progress {
 
 struct CompressOptions {
   SchemeChoice scheme;
-  const Coder* coder = nullptr;
+  CoderPair coders = coders_for_level(kDefaultLevel);
   MessageId id;
   // Tensors that the scheme is for: names that match one of `include` (all, if it is empty), none of `exclude`, of at
   // least min_elements elements and of a float type. The others go by raw.
@@ -34,6 +34,8 @@ struct CompressOptions {
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
+
+  const Coder& coder_of(const Scheme& used) const { return used.carries_bytes() ? *coders.bytes : *coders.symbols; }
 };
 
 // The schema of the message that compress will write.

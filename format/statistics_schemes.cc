@@ -36,7 +36,7 @@ void count_symbols(EncodedChunk& chunk) {
 
 // All that the chunk's frame has in it.
 void write_payload(EncodedChunk& chunk) {
-  static const Coder& coder = coder_named("zstd");  // compress's own choice
+  const Coder& coder = *coders_for_level(kDefaultLevel).symbols;
   chunk.payload.clear();
   write_exceptions(chunk.code.exceptions, chunk.payload);
   put_bytes(chunk.payload, chunk.code.params);

@@ -79,7 +79,7 @@ TensorPlan EncodingBench::plan(size_t tensor) const {
   const SchemaTensor& entry = schema_.tensors[tensor];
   return {entry.info,
           choices_[tensor],
-          options_.coder,
+          &options_.coder_of(*choices_[tensor].scheme),
           options_.id,
           static_cast<uint32_t>(tensor),
           schema_.chunk_len(entry)};

@@ -130,7 +130,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 Bytes zstd_of(const Bytes& content, unsigned level = 3) {
   Bytes out;
-  coder_for_level(level).shrink({0, {}, content}, out);
+  coders_for_level(level).bytes->shrink({0, {}, content}, out);
   return out;
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("what compress writes has no departures, whatever the scheme, the code
   for (const char* scheme : {"dqsg:levels=5", "dqsg:levels=257,bucket=100", "dither:nmse=0.1", "raw"}) {
     for (unsigned level = 1; level <= 9; level += 2) {
       CompressOptions options = options_for(scheme);
-      options.coder = &coder_for_level(level);
+      options.coders = coders_for_level(level);
       const TemporaryFile file;
       compress_to(file.path(), source, options, {}, metadata_block("test", "\"" + std::string(500, 'x') + "\""));
       INFO(scheme << ", level " << level);

@@ -107,7 +107,7 @@ inline std::vector<float> made_values(size_t n, uint32_t key = 1) {
 inline CompressOptions options_for(const std::string& scheme, const std::string& coder = "pack") {
   CompressOptions options;
   options.scheme = parse_scheme(scheme);
-  options.coder = &coder_named(coder);
+  options.coders = {&coder_named(coder), &coder_named(coder)};
   options.id.seed = 42;
   options.nonfinite = Nonfinite::keep;
   options.chunk_log2 = 12;

@@ -30,7 +30,7 @@ inline std::vector<float> gradient(const std::string& name, size_t count = 0) {
 inline VerifyOptions verify_options(const Scheme& scheme, const Params& params, uint64_t seed) {
   VerifyOptions options;
   options.compress.scheme = {&scheme, params};
-  options.compress.coder = &coder_named("pack");
+  options.compress.coders = coders_for_level(1);
   options.compress.id.seed = seed;
   return options;
 }
