@@ -34,7 +34,7 @@ const Coder& coder_of(const CodingArguments& args) {
 
 void CodingArguments::declare(CLI::App& app) {
   app.add_option("--scheme", scheme, "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
-  app.add_option("--coder", coder, "coder of the symbols: pack, zstd [zstd]");
+  app.add_option("--coder", coder, "coder of the symbols: " + coder_names() + " [zstd]");
   app.add_option("--level", level, "instead of --coder: 1 (pack), 2 to 9 (zstd, with rising effort); also -1 to -9")
       ->excludes("--coder");
   for (char digit = '1'; digit <= '9'; ++digit) {
