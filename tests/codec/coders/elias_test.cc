@@ -62,6 +62,8 @@ std::vector<uint16_t> expand(ByteView in, uint32_t alphabet, uint64_t count) {
   return out.symbols;
 }
 
+bool is_sparse(ByteView in) { return (in[0] & std::byte{0x80}) != std::byte{0}; }
+
 // The bytes of these levels are these bits, and the other way round.
 void check_bits(uint32_t alphabet, const std::vector<int>& levels, std::string_view bits) {
   INFO(bits);
@@ -196,6 +198,7 @@ TEST_CASE("alphabets of no, one and two symbols, and the ends of the others") {
   CHECK_THROWS_AS(elias_coder().fixed_size(65537, 1), Error);
   CHECK_THROWS_AS(elias_coder().fixed_size(3, uint64_t{1} << 39), Error);
   CHECK_FALSE(elias_coder().fixed_size(3, 1).has_value());
+  CHECK(elias_coder().is_canonical());
 }
 
 TEST_CASE("the length is the sum of the words', in the shorter form") {
@@ -210,8 +213,26 @@ TEST_CASE("the length is the sum of the words', in the shorter form") {
       const Bytes bytes = shrink(stream);
       INFO("alphabet " << alphabet << ", one in " << one_in);
       CHECK(bytes.size() == (1 + bits + 7) / 8);
-      CHECK((bytes[0] >> 7 == std::byte{1}) == sparse);
+      CHECK(is_sparse(bytes) == sparse);
       CHECK(expand(bytes, alphabet, stream.count()) == stream.symbols);
+    }
+  }
+}
+
+TEST_CASE("the longest words come back after runs of zeros of any length, at any bit") {
+  for (const int before : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    for (size_t run = 0; run < 130; ++run) {
+      std::vector<int> levels(static_cast<size_t>(before), 0);
+      for (const int level : {-32768, 32767, -21846}) {
+        levels.resize(levels.size() + run, 0);
+        levels.push_back(level);
+      }
+      const Stream alone = stream_of(65536, levels);
+      REQUIRE(expand(shrink(alone), 65536, alone.count()) == alone.symbols);
+      for (int i = 0; i < 1000; ++i) levels.push_back(i % 2);  // a bit dearer, each two, in the sparse form
+      const Stream dense = stream_of(65536, levels);
+      REQUIRE_FALSE(is_sparse(shrink(dense)));
+      REQUIRE(expand(shrink(dense), 65536, dense.count()) == dense.symbols);
     }
   }
 }
@@ -220,7 +241,7 @@ TEST_CASE("what elias never writes is refused") {
   refused(3, 4, "", "is empty");
   refused(3, 9, "0 0000000", "ends too early");                       // 10 bits
   refused(3, 7, "0 0000011", "ends too early");                       // a level that is cut off
-  refused(3, 30, "1 1110000", "ends too early");  // no bit of seven non-zeros
+  refused(3, 30, "1 1110000", "ends too early");                      // no bit of seven non-zeros
   refused(3, 3, "1 101010", "more non-zeros than symbols");           // 4 of 3
   refused(3, 3, "1 10 101 101000 1", "more non-zeros than symbols");  // a number of more than 40 bits
   refused(3, 9, "1 100  101010 0 0  0000000", "the dense one is as short");
@@ -279,7 +300,7 @@ TEST_CASE("dense and Gaussian: QSGD's 2.8 bits a coordinate at s = sqrt n") {
     levels[i] = values[i] < 0 ? -level : level;
   }
   const Bytes bytes = shrink(stream_of(2 * s + 1, levels));
-  CHECK(bytes[0] >> 7 == std::byte{0});
+  CHECK_FALSE(is_sparse(bytes));
   const double bits = 8.0 * static_cast<double>(bytes.size());
   CHECK(bits <= 2.8 * n + 32);
   CHECK(bits / n == Approx(2.564).margin(0.02));  // by integration
