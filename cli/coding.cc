@@ -35,7 +35,7 @@ CoderPair coders_of(const CodingArguments& args) {
 
 void CodingArguments::declare(CLI::App& app) {
   app.add_option("--scheme", scheme, "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
-  app.add_option("--coder", coder, "coder of the symbols: pack, zstd [zstd]");
+  app.add_option("--coder", coder, "coder of the symbols, instead of --level: " + coder_names());
   app.add_option("--level", level,
                  "instead of --coder, 1 (fast) to 9 (small), also -1 to -9: 1 pack, 2 to 3 rans, 4 to 9 rans-dither; "
                  "tensors by raw through zstd with rising effort [5]")

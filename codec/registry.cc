@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "codec/coders/elias.h"
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
@@ -131,9 +132,12 @@ std::span<const Scheme* const> all_schemes() {
 }
 
 std::span<const Coder* const> all_coders() {
-  static const std::array coders = {&pack_coder(), &zstd_coder(kZstdLevel), &rans_coder(), &rans_dither_coder()};
+  static const std::array coders = {&pack_coder(), &zstd_coder(kZstdLevel), &rans_coder(), &rans_dither_coder(),
+                                    &elias_coder()};
   return coders;
 }
+
+std::string coder_names() { return list_of_names(all_coders()); }
 
 const Scheme* find_scheme(std::string_view name) {
   for (const Scheme* scheme : all_schemes()) {
@@ -163,7 +167,7 @@ const Scheme& scheme_named(std::string_view name) {
 
 const Coder& coder_named(std::string_view name) {
   if (const Coder* coder = find_coder(name)) return *coder;
-  fail("there is no coder '" + escaped(name) + "': there are " + list_of_names(all_coders()));
+  fail("there is no coder '" + escaped(name) + "': there are " + coder_names());
 }
 
 CoderPair coders_for_level(unsigned level) {

@@ -15,6 +15,8 @@ namespace gradcodec {
 std::span<const Scheme* const> all_schemes();
 std::span<const Coder* const> all_coders();
 
+std::string coder_names();  // all, as a list in a sentence
+
 // Null if there is none.
 const Coder* find_coder(std::string_view name);
 const Coder* find_coder(uint16_t id);

@@ -1,4 +1,4 @@
-// Speed of the kernels and of the coder "pack" on one thread, in bytes of float32 a second, beside memcpy of the same
+// Speed of the kernels and of the coders on one thread, in bytes of float32 a second, beside memcpy of the same
 // floats, which do not fit a cache. Run alone on the machine:
 //   bench_kernels --benchmark_min_time=1 --benchmark_repetitions=3 --benchmark_filter=encode
 // GRADCODEC_KERNELS names the instruction set.
@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "codec/coders/elias.h"
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
 #include "codec/kernels/kernels.h"
@@ -116,29 +117,34 @@ void decode(benchmark::State& state) {
   });
 }
 
-Stream some_symbols(uint32_t alphabet) {
+// Arguments: the alphabet, and one in how many symbols is any of it; the others are the middle one.
+Stream some_symbols(const benchmark::State& state) {
   Stream stream;
-  stream.alphabet = alphabet;
+  stream.alphabet = static_cast<uint32_t>(state.range(0));
   stream.symbols.resize(kChunkLen);
-  for (size_t i = 0; i < kChunkLen; ++i) stream.symbols[i] = static_cast<uint16_t>(data().words[i] % alphabet);
+  const auto one_in = static_cast<uint32_t>(state.range(1));
+  for (size_t i = 0; i < kChunkLen; ++i) {
+    const uint32_t word = data().words[i], symbol = word / one_in % stream.alphabet;
+    stream.symbols[i] = static_cast<uint16_t>(word % one_in == 0 ? symbol : stream.alphabet / 2);
+  }
   return stream;
 }
 
-void pack(benchmark::State& state) {
-  const Stream stream = some_symbols(static_cast<uint32_t>(state.range(0)));
+void shrink(benchmark::State& state, const Coder& coder) {
+  const Stream stream = some_symbols(state);
   run(state, [&](size_t, size_t) {
     Bytes out;
-    pack_coder().shrink(stream, out);
+    coder.shrink(stream, out);
     benchmark::DoNotOptimize(out.data());
   });
 }
 
-void unpack(benchmark::State& state) {
-  Stream stream = some_symbols(static_cast<uint32_t>(state.range(0)));
-  Bytes packed;
-  pack_coder().shrink(stream, packed);
+void expand(benchmark::State& state, const Coder& coder) {
+  Stream stream = some_symbols(state);
+  Bytes payload;
+  coder.shrink(stream, payload);
   run(state, [&](size_t, size_t) {
-    pack_coder().expand(packed, kChunkLen, stream);
+    coder.expand(payload, kChunkLen, stream);
     benchmark::DoNotOptimize(stream.symbols.data());
   });
 }
@@ -161,25 +167,23 @@ void contexts(benchmark::State& state) {
   run(state, [&](size_t at, size_t n) { kernels::dither_contexts(kDraws, at, n, out.data()); });
 }
 
-template <const Coder& (*kCoder)()>
-void shrink(benchmark::State& state) {
+void shrink_dithered(benchmark::State& state, const Coder& coder) {
   const Stream stream = quantized(state);
   Bytes out;
   run(state, [&](size_t, size_t) {
     out.clear();
-    kCoder().shrink(stream, out);
+    coder.shrink(stream, out);
     benchmark::DoNotOptimize(out.data());
   });
   state.counters["bits"] = static_cast<double>(8 * out.size()) / kChunkLen;
 }
 
-template <const Coder& (*kCoder)()>
-void expand(benchmark::State& state) {
+void expand_dithered(benchmark::State& state, const Coder& coder) {
   Stream stream = quantized(state);
   Bytes packed;
-  kCoder().shrink(stream, packed);
+  coder.shrink(stream, packed);
   run(state, [&](size_t, size_t) {
-    kCoder().expand(packed, kChunkLen, stream);
+    coder.expand(packed, kChunkLen, stream);
     benchmark::DoNotOptimize(stream.symbols.data());
   });
 }
@@ -193,13 +197,15 @@ BENCHMARK(squares);
 BENCHMARK(encode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(decode)->Arg(3)->Arg(65535);
-BENCHMARK(pack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
-BENCHMARK(unpack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
+BENCHMARK_CAPTURE(shrink, pack, pack_coder())->ArgsProduct({{3, 5, 16, 255, 65535}, {1}});
+BENCHMARK_CAPTURE(expand, pack, pack_coder())->ArgsProduct({{3, 5, 16, 255, 65535}, {1}});
+BENCHMARK_CAPTURE(shrink, elias, elias_coder())->ArgsProduct({{3, 255, 65535}, {1, 2, 13, 100}});
+BENCHMARK_CAPTURE(expand, elias, elias_coder())->ArgsProduct({{3, 255, 65535}, {1, 2, 13, 100}});
 BENCHMARK(contexts);
-BENCHMARK(shrink<rans_coder>)->Arg(3)->Arg(15)->Arg(255)->Arg(65535);
-BENCHMARK(expand<rans_coder>)->Arg(3)->Arg(15)->Arg(255)->Arg(65535);
-BENCHMARK(shrink<rans_dither_coder>)->Arg(3)->Arg(15)->Arg(255);
-BENCHMARK(expand<rans_dither_coder>)->Arg(3)->Arg(15)->Arg(255);
+BENCHMARK_CAPTURE(shrink_dithered, rans, rans_coder())->Arg(3)->Arg(15)->Arg(255)->Arg(65535);
+BENCHMARK_CAPTURE(expand_dithered, rans, rans_coder())->Arg(3)->Arg(15)->Arg(255)->Arg(65535);
+BENCHMARK_CAPTURE(shrink_dithered, rans_dither, rans_dither_coder())->Arg(3)->Arg(15)->Arg(255);
+BENCHMARK_CAPTURE(expand_dithered, rans_dither, rans_dither_coder())->Arg(3)->Arg(15)->Arg(255);
 
 }  // namespace
 

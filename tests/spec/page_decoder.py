@@ -1,5 +1,5 @@
 """A .gradz decoder written from the words of spec/ alone, as slow and as short as it can be: if it decodes what the
-program writes, the pages suffice. Coder `pack`, all schemes, bare messages; no TREE, no METADATA."""
+program writes, the pages suffice. Coders `pack` and `elias`, all schemes, bare messages; no TREE, no METADATA."""
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
@@ -139,7 +139,64 @@ def packed_size(alphabet, count):
     return count // k * b + (rest.bit_length() + 7) // 8
 
 
+# --- coders/elias.md
+
+class Bits:
+    def __init__(self, data):
+        self.text, self.at = "".join("{:08b}".format(byte) for byte in data), 0
+
+    def take(self, n):
+        require(n <= len(self.text) - self.at, "bits too few")
+        self.at += n
+        return int(self.text[self.at - n:self.at], 2)
+
+    def omega(self, most):
+        """A number, of which it is known that it is at most `most`."""
+        k = 1
+        while self.take(1):
+            require(k <= most, "number too large")
+            k = 1 << k | self.take(k)
+        require(k <= most, "number too large")
+        return k
+
+
+def omega_size(k):
+    return 1 if k == 1 else omega_size(k.bit_length() - 1) + k.bit_length()
+
+
+def elias(data, alphabet, count):
+    if alphabet == 1 or count == 0:
+        require(data == b"", "bytes for nothing")
+        return [0] * count
+    bits, middle = Bits(data), alphabet // 2
+    out, last, positions = [middle] * count, 0, 0
+
+    def level():
+        negative = bits.take(1)
+        return middle - bits.omega(middle) if negative else middle + bits.omega(alphabet - 1 - middle)
+
+    sparse = bits.take(1)
+    if sparse:
+        for _ in range(bits.omega(count + 1) - 1):
+            gap = bits.omega(count - last)
+            last, positions = last + gap, positions + omega_size(gap)
+            out[last - 1] = level()
+    else:
+        for i in range(count):
+            if bits.take(1):
+                out[i] = level()
+                last, positions = i + 1, positions + omega_size(i + 1 - last)
+    positions += omega_size(count - out.count(middle) + 1)
+    require(sparse == (positions < count), "the other form is written")
+    rest = len(bits.text) - bits.at
+    require(rest < 8 and (rest == 0 or bits.take(rest) == 0), "elias's end")
+    return out
+
+
 # --- container.md
+
+CODERS = {0: unpack, 4: elias}
+
 
 class Tensor:
     def __init__(self, reader):
@@ -172,7 +229,8 @@ class Decoder:
     def __init__(self, schema, ordinal, key, stored):
         self.tensor, self.key, self.ordinal = schema.tensors[ordinal], key, ordinal
         text, coder = schema.schemes[self.tensor.scheme]
-        require(coder == 0, "only pack here")
+        require(coder in CODERS, "a coder that is not here")
+        self.symbols = CODERS[coder]
         self.scheme, _, params = text.partition(":")
         params = dict(item.split("=") for item in params.split(",")) if params else {}
         self.bucket = int(params.get("bucket", 0))
@@ -204,7 +262,9 @@ class Decoder:
             require(count and symbol < alphabet, "constant")
             symbols = [symbol] * count
         else:
-            symbols = unpack(reader.take(reader.left()), alphabet, count)
+            require(form == 0 or self.symbols != unpack, "stored, though by pack")
+            coder = unpack if form == 2 else self.symbols
+            symbols = coder(reader.take(reader.left()), alphabet, count)
         values = np.zeros(count, F4)
         for i, symbol in enumerate(symbols):
             step = steps[i // run]
@@ -383,11 +443,13 @@ def decode_bare(schema_data, data):
 
 
 def bare_tensor(reader, schema, ordinal, key, exceptions):
-    """A tensor of a short bare message: one chunk, of a length that follows from its parameters."""
+    """A tensor of a short bare message: one chunk. Its length is stored, or for `pack` follows from parameters."""
     tensor = schema.tensors[ordinal]
     decoder = Decoder(schema, ordinal, key, reader)
     listed = take_exceptions(reader, tensor.size) if exceptions else []
-    if decoder.scheme == "raw":
+    if decoder.symbols != unpack:
+        size = reader.uint(4)
+    elif decoder.scheme == "raw":
         size = tensor.size * tensor.item
     else:
         size = 4 * -(-tensor.size // decoder.bucket) if decoder.bucket else 0

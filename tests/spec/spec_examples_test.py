@@ -144,13 +144,24 @@ class Pages(Case):
                  d=np.float32(3), e=np.zeros((0, 3), "<f4"), f=np.arange(6, dtype=">i4"), g=np.zeros((2, 2), "<c16"))
         for scheme in ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01",
                        "dither:nmse=0.5,bucket=4096", "dither:step=1e-3", "dqsg:levels=5,clip=1"):
-            with self.subTest(scheme=scheme):
-                self.run_program("compress", "x.npz", "-o", "x.gradz", "--scheme", scheme, "--coder", "pack", "--seed",
-                                 "5", "--worker", "3", "--chunk-log2", "12", "--nonfinite", "keep", "-f", "-q")
-                self.run_program("decompress", "x.gradz", "-o", "y.npz", "-f", "-q")
-                with np.load(self.path / "y.npz") as arrays:
-                    expected = {key: arrays[key].tobytes() for key in arrays.files}
-                self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
+            for coder in ("pack", "elias"):
+                with self.subTest(scheme=scheme, coder=coder):
+                    self.run_program("compress", "x.npz", "-o", "x.gradz", "--scheme", scheme, "--coder", coder,
+                                     "--seed", "5", "--worker", "3", "--chunk-log2", "12", "--nonfinite", "keep", "-f",
+                                     "-q")
+                    self.run_program("decompress", "x.gradz", "-o", "y.npz", "-f", "-q")
+                    with np.load(self.path / "y.npz") as arrays:
+                        expected = {key: arrays[key].tobytes() for key in arrays.files}
+                    self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
+
+    def test_it_decodes_bare_messages_of_a_coder_with_lengths(self):
+        np.savez(self.path / "x.npz", a=np.arange(-20, 20, dtype="<f4"), b=np.arange(6, dtype="<i4"), c=np.float32(3))
+        options = ["--scheme", "dqsg:levels=257,bucket=7", "--coder", "elias", "--seed", "1"]
+        self.run_program("compress", "x.npz", "-o", "x.gradz", *options, "-q")
+        self.run_program("info", "x.gradz", "--schema-out", "x.schema", "-q")
+        self.run_program("compress", "x.npz", "-o", "x.bare", *options, "--bare", "--schema", "x.schema", "-q")
+        message, bare, schema = ((self.path / name).read_bytes() for name in ("x.gradz", "x.bare", "x.schema"))
+        self.assertEqual(page_decoder.decode_bare(schema, bare), page_decoder.decode_message(message))
 
     def test_it_refuses_damage(self):
         data = EXAMPLES["one"].files["one.gradz"]
