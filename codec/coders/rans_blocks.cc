@@ -151,6 +151,7 @@ void RansBlocks::read(ByteReader& in, uint64_t count, uint32_t log2, uint32_t cl
   log2_ = log2;
   classes_ = classes;
   of_block_.resize(static_cast<size_t>((count + (uint64_t{1} << log2) - 1) >> log2));
+  if ((std::to_integer<uint32_t>(in.peek()) & 3) != 1) in.fail("has block classes of another form");
   model_.read(in, classes, classes);
   if (model_.has_blocks()) in.fail("has classes of blocks of blocks");
   auto state = in.get<uint32_t>();

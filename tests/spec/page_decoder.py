@@ -1,5 +1,5 @@
 """A .gradz decoder written from the words of spec/ alone, as slow and as short as it can be: if it decodes what the
-program writes, the pages suffice. Coders `pack` and `elias`, all schemes, bare messages; no TREE, no METADATA."""
+program writes, the pages suffice. All coders but zstd, all schemes, bare messages; no TREE, no METADATA."""
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
@@ -193,9 +193,178 @@ def elias(data, alphabet, count):
     return out
 
 
+# --- coders/rans.md
+
+class LowBits:
+    """Bits of a reader's bytes, from the lowest of each."""
+
+    def __init__(self, reader):
+        self.reader, self.held, self.left = reader, 0, 0
+
+    def bit(self):
+        if self.left == 0:
+            self.held, self.left = self.reader.uint(1), 8
+        bit, self.held, self.left = self.held & 1, self.held >> 1, self.left - 1
+        return bit
+
+    def rice(self, parameter):
+        quotient = 0
+        while self.bit():
+            quotient += 1
+            require(quotient < 2**16, "frequency")
+        return quotient << parameter | sum(self.bit() << i for i in range(parameter))
+
+
+class Model:
+    def __init__(self, reader, tokens, classes):
+        head, second = reader.uint(1), reader.uint(1)
+        self.form, contexts, m = head & 3, head >> 2 & 7, head >> 5
+        self.k, first_rice, has_blocks = (second & 7) + 8, second >> 3 & 15, second >> 7
+        self.shift = contexts - 1 if contexts else None
+        self.groups = 1
+        if contexts:
+            require(classes > 0 and (self.shift == 0 or (classes - 1) >> (self.shift - 1) > 0), "groups")
+            self.groups = ((classes - 1) >> self.shift) + 1
+        self.block_log2, self.blocks = 0, 1
+        if has_blocks:
+            byte = reader.uint(1)
+            self.block_log2, self.blocks = (byte & 3) + 5, (byte >> 2) + 1
+            require(2 <= self.blocks <= 8, "block classes")
+        rows = self.blocks * self.groups
+        require(rows << self.k <= 2**19, "slots")
+        next_rice = reader.uint(1) if rows > 1 else 0
+        low, span, rest = reader.uint(1), reader.uint(1), reader.uint(1)
+        require(low + span < tokens and rest <= span and next_rice <= 15, "tokens")
+        bits, indices = LowBits(reader), []
+        for row in range(rows):
+            of_row, before = {}, 0
+            for token in range(low, low + span + 1):
+                if token == low + rest:
+                    continue
+                if row:
+                    before = indices[row - 1 if row % self.groups else row - self.groups][token]
+                z = bits.rice(next_rice if row else first_rice)
+                before += -(z + 1 >> 1) if z & 1 else z >> 1
+                require(before >= 0, "index")
+                of_row[token] = before
+            indices.append(of_row)
+        require(bits.held == 0, "bits behind the indices")
+        self.rows = []
+        for of_row in indices:
+            frequencies = {token: self.frequency(index, m) for token, index in of_row.items()}
+            left = (1 << self.k) - sum(frequencies.values())
+            require(left >= 0, "sum")
+            frequencies[low + rest] = left
+            slots = []  # (token, frequency, start) of each slot
+            for token in sorted(frequencies):
+                slots += [(token, frequencies[token], len(slots))] * frequencies[token]
+            self.rows.append(slots)
+
+    @staticmethod
+    def frequency(index, m):
+        if index < 2 << m:
+            return index
+        return ((1 << m) + index % (1 << m)) << (index >> m) - 1
+
+
+class Lanes:
+    def __init__(self, reader, number, words=None):
+        self.states = [reader.uint(4) for _ in range(number)]
+        require(all(2**15 <= x < 2**31 for x in self.states), "states")
+        count = reader.varint() if words == "counted" else reader.left() // 2
+        require(words == "counted" or reader.left() % 2 == 0, "half a word")
+        self.words = [reader.uint(2) for _ in range(count)][::-1]
+
+    def refill(self, lane):
+        if self.states[lane] < 2**15:
+            require(self.words, "words")
+            self.states[lane] = self.states[lane] << 16 | self.words.pop()
+
+    def token(self, lane, slots, k):
+        slot = self.states[lane] % (1 << k)
+        token, frequency, start = slots[slot]
+        self.states[lane] = frequency * (self.states[lane] >> k) + slot - start
+        self.refill(lane)
+        return token
+
+    def raw(self, lane, count):
+        bits = self.states[lane] % (1 << count)
+        self.states[lane] >>= count
+        self.refill(lane)
+        return bits
+
+    def end(self):
+        require(not self.words and all(x == 2**15 for x in self.states), "the end")
+
+
+def rans(data, alphabet, count, contexts=None, classes=0):
+    if alphabet == 1 or count == 0:
+        require(data == b"", "bytes for nothing")
+        return [0] * count
+    reader = Reader(data)
+    if data and data[0] & 3 == 0:
+        require(reader.uint(1) == 0, "form 0")
+        symbol = reader.varint()
+        require(symbol < alphabet and reader.left() == 0, "the symbol")
+        return [symbol] * count
+    large = alphabet > 256
+    fewer = max(0, (classes - 1).bit_length() - 4) if classes else 0
+    kept = ((classes - 1) >> fewer) + 1 if classes else 0
+    model = Model(reader, 223 if large else alphabet, kept)
+    centre = reader.uint(2) if large else 0
+    require(centre < alphabet and not (large and model.shift is not None and 2 * centre != alphabet - 1), "centre")
+    of_block = [0]
+    if model.blocks > 1:
+        of_block = take_block_classes(reader, -(-count >> model.block_log2), model.blocks)
+    width = {1: 1, 2: 8, 3: 32}[model.form]
+    lanes, tokens, raws = Lanes(reader, width), [], []
+    for first in range(0, count, width):
+        in_round = range(first, min(count, first + width))
+        for i in in_round:
+            row = of_block[i >> model.block_log2 if model.blocks > 1 else 0] * model.groups
+            if model.shift is not None:
+                row += contexts[i] >> 1 >> fewer >> model.shift
+            tokens.append(lanes.token(i - first, model.rows[row], model.k))
+        for i in in_round:
+            index = tokens[i] + 1 >> 1
+            raws.append(lanes.raw(i - first, (index - 16 >> 3) + 1) if large and index >= 16 else 0)
+    lanes.end()
+    out = []
+    for i, (token, raw) in enumerate(zip(tokens, raws)):
+        symbol = token
+        if large:
+            index = token + 1 >> 1
+            size = index if index < 16 else (8 + (index & 7) << (index - 16 >> 3) + 1) + raw
+            symbol = centre + (size if token & 1 else -size)
+            require(0 <= symbol < alphabet, "symbol")
+        mirrored = model.shift is not None and contexts[i] & 1
+        out.append(alphabet - 1 - symbol if mirrored else symbol)
+    return out
+
+
+def take_block_classes(reader, count, classes):
+    model = Model(reader, classes, classes)
+    require(model.form == 1 and model.blocks == 1, "form of the block classes")
+    lanes, out, before = Lanes(reader, 1, "counted"), [], 0
+    for _ in range(count):
+        before = lanes.token(0, model.rows[0 if model.shift is None else before >> model.shift], model.k)
+        out.append(before)
+    lanes.end()
+    return out
+
+
+# --- schemes/subtractive_dither.md, contexts
+
+def dither_context(word):
+    t = word >> 9
+    z = 2 * min(t, 2**23 - 1 - t) + 1
+    e = z.bit_length() - 1
+    return 2 * max(0, 4 * (e - 22) + (4 * z >> e) - 4 + 28) + (1 if t < 2**22 else 0)
+
+
 # --- container.md
 
-CODERS = {0: unpack, 4: elias}
+CODERS = {0: unpack, 2: rans, 3: "rans-dither", 4: elias}
 
 
 class Tensor:
@@ -264,7 +433,12 @@ class Decoder:
         else:
             require(form == 0 or self.symbols != unpack, "stored, though by pack")
             coder = unpack if form == 2 else self.symbols
-            symbols = coder(reader.take(reader.left()), alphabet, count)
+            data = reader.take(reader.left())
+            if coder == "rans-dither":
+                contexts = [dither_context(word_of(self.key, self.ordinal, 1, 0, first + i)) for i in range(count)]
+                symbols = rans(data, alphabet, count, contexts, 32)
+            else:
+                symbols = coder(data, alphabet, count)
         values = np.zeros(count, F4)
         for i, symbol in enumerate(symbols):
             step = steps[i // run]
@@ -291,7 +465,12 @@ class Decoder:
 
     def raw_chunk(self, reader, form, count):
         size, word = count * self.tensor.item, self.tensor.word
-        planes = bytes([reader.varint()]) * size if form == 1 else reader.take(size)
+        if form == 1:
+            planes = bytes([reader.varint()]) * size
+        elif form == 0 and self.symbols in (rans, "rans-dither"):
+            planes = bytes(rans(reader.take(reader.left()), 256, size))
+        else:
+            planes = reader.take(size)
         words = size // word
         elements = bytes(planes[j * words + i] for i in range(words) for j in range(word))
         return elements, elements

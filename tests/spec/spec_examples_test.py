@@ -17,6 +17,7 @@ import page_decoder
 
 PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", "build/release/gradcodec")).resolve()
 EXAMPLES = examples.read_examples()
+CODERS = ("pack", "elias", "rans", "rans-dither")  # those of page_decoder.py
 LARGE = 100_000  # elements; beyond, the program alone decodes
 
 
@@ -122,6 +123,21 @@ class Program(Case):
 class Pages(Case):
     """The pages suffice: a decoder of their words alone gives the printed values."""
 
+    def test_decoder_of_the_pages_reads_what_no_example_is_long_enough_for(self):
+        # Rows of zeros, of two scales, and a few large values: block classes, contexts, several lanes, raw bits.
+        rng = np.random.default_rng(7)
+        x = rng.laplace(size=(48, 128)) * np.repeat([1, 0.1, 0], 16)[rng.permutation(48), None]
+        np.savez(self.path / "x.npz", a=x.astype(np.float32), b=np.float32([1, 2, 3]))
+        for coder in CODERS:
+            for scheme in ("dqsg:levels=3", "dither:nmse=0.1", "dqsg:levels=255", "dqsg:levels=2001", "raw"):
+                with self.subTest(coder=coder, scheme=scheme):
+                    self.run_program("compress", "x.npz", "-o", "x.gradz", "--scheme", scheme, "--coder", coder,
+                                     "--seed", "3", "-f", "-q")
+                    self.run_program("decompress", "x.gradz", "-o", "out.npz", "-f", "-q")
+                    with np.load(self.path / "out.npz") as arrays:
+                        expected = {name: arrays[name].tobytes() for name in arrays.files}
+                    self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
+
     def test_decoder_of_the_pages(self):
         def check(example):
             if size_of(example) > LARGE:
@@ -144,7 +160,7 @@ class Pages(Case):
                  d=np.float32(3), e=np.zeros((0, 3), "<f4"), f=np.arange(6, dtype=">i4"), g=np.zeros((2, 2), "<c16"))
         for scheme in ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01",
                        "dither:nmse=0.5,bucket=4096", "dither:step=1e-3", "dqsg:levels=5,clip=1"):
-            for coder in ("pack", "elias"):
+            for coder in CODERS:
                 with self.subTest(scheme=scheme, coder=coder):
                     self.run_program("compress", "x.npz", "-o", "x.gradz", "--scheme", scheme, "--coder", coder,
                                      "--seed", "5", "--worker", "3", "--chunk-log2", "12", "--nonfinite", "keep", "-f",
