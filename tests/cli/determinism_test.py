@@ -50,7 +50,7 @@ class Determinism(support.CliTest):
     def test_threads(self):
         source = self.npz(self.tensors)
         for scheme in SCHEMES:
-            for coder in ("pack", "zstd"):
+            for coder in ("pack", "zstd", "rans", "rans-dither", "elias"):
                 self.assert_all_equal({(scheme, coder, t): self.outcomes(source, scheme, "--coder", coder, t)
                                        for t in ("-T1", "-T2", "-T7")})
 

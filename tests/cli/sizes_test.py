@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Files are as small as promised, and info accounts for every byte."""
+import json
+
 import numpy as np
 
 import support
@@ -27,6 +29,41 @@ class Sizes(support.CliTest):
         bare = self.compress(source, *options, "--bare", "--schema", schema, "--worker=1", "--step=1000")
         self.assertLessEqual(bare.stat().st_size, 53_400)
 
+    def bits_and_entropy(self, source, scheme, coder):
+        """Bits a value of all tensors' frames, and of the order-0 entropy of their symbols, of one message."""
+        packed = self.compress(source, "--scheme", scheme, "--coder", coder, "--seed=1", to=self.dir / "o")
+        whole = json.loads(self.ok("stats", packed, "--json").out)["whole"]
+        return whole["bits_per_value"], whole["entropy_bits_per_value"]
+
+    def test_the_dither_as_context_saves_what_it_should(self):
+        source = support.DATA / "fc.h5"
+        for scheme, most in (("dqsg:levels=3", 0.78), ("dqsg:levels=5", 0.90), ("dither:nmse=0.1", 0.98)):
+            bits, entropy = self.bits_and_entropy(source, scheme, "rans-dither")
+            self.assertLessEqual(bits, most * entropy, scheme)
+        rans, _ = self.bits_and_entropy(source, "dither:nmse=0.1", "rans")
+        dithered, _ = self.bits_and_entropy(source, "dither:nmse=0.1", "rans-dither")
+        self.assertLessEqual(rans, 1.95)
+        self.assertLess(dithered, rans)
+
+    def test_contexts_never_cost_more_than_16_bytes_a_tensor(self):
+        cases = {**self.tensors, "one-sided": np.abs(self.tensors["fc2.weight"]), "constant": np.full(999, 3, np.float32),
+                 "zeros": np.zeros(70_000, np.float32), "ramp": np.linspace(0, 1, 5000, dtype=np.float32)}
+        source = self.npz(cases)
+        for scheme in ("dqsg:levels=3", "dqsg:levels=255", "dqsg:levels=4097,bucket=100", "dither:nmse=0.1", "dither:nmse=1e-5"):
+            sizes = [{tensor["name"]: tensor["bytes"] for tensor in self.info(self.compress(
+                source, "--scheme", scheme, "--coder", coder, "--seed=1", to=self.dir / "o"))["tensors"]}
+                for coder in ("rans", "rans-dither")]
+            for name, size in sizes[0].items():
+                self.assertLessEqual(sizes[1][name], size + 16, f"{scheme}, {name}")
+
+    def test_size_never_grows_with_the_level(self):
+        for source in (support.DATA / "fc.h5", self.npz({"a": self.tensors["fc2.weight"]})):
+            for scheme in ("dqsg:levels=3", "dqsg:levels=255", "dither:nmse=0.1", "dither:nmse=0.001", "raw"):
+                sizes = [self.compress(source, "--scheme", scheme, f"-{level}", "--seed=1", to=self.dir / "o").stat().st_size
+                         for level in range(1, 10)]
+                self.assertEqual(sizes, sorted(sizes, reverse=True), scheme)
+                self.assertLess(sizes[-1], sizes[0])
+
     def test_less_error_takes_more_bytes(self):
         sizes = [self.compress(support.DATA / "fc.h5", f"--scheme=dither:nmse={nmse}", "--seed=1", to=self.dir / "o").stat().st_size
                  for nmse in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)]
@@ -47,7 +84,7 @@ class Sizes(support.CliTest):
 
     def test_incompressible_input_grows_by_little(self):
         noise = np.frombuffer(np.random.default_rng(5).bytes(4 << 20), np.uint32).copy()
-        for coder in ("pack", "zstd"):
+        for coder in ("pack", "zstd", "rans"):
             packed = self.compress(self.npy(noise), "--scheme=raw", "--coder", coder)
             self.assertLessEqual(packed.stat().st_size, noise.nbytes + 400, coder)
 
