@@ -151,8 +151,12 @@ BENCHMARK(squares);
 BENCHMARK(encode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(decode)->Arg(3)->Arg(65535);
-BENCHMARK(pack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
-BENCHMARK(unpack)->Arg(3)->Arg(5)->Arg(16)->Arg(255)->Arg(65535);
+void alphabets(benchmark::internal::Benchmark* bench) {
+  for (const int alphabet : {2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 129, 255, 1025, 65535}) bench->Arg(alphabet);
+}
+
+BENCHMARK(pack)->Apply(alphabets);
+BENCHMARK(unpack)->Apply(alphabets);
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> found = simd_targets();
-    found.push_back({"scalar", nullptr});
+    found.push_back({"scalar", nullptr, nullptr});
     return found;
   }();
   return all;
@@ -25,6 +25,7 @@ std::atomic<const Target*>& chosen() {
 }
 
 const Table* table() { return chosen().load(std::memory_order_acquire)->table; }
+const ByteTable* bytes() { return chosen().load(std::memory_order_acquire)->bytes; }
 
 PlainDraws plain(const Draws& draws) { return {draws.key[0], draws.key[1], draws.ordinal, draws.tag}; }
 
@@ -69,6 +70,25 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   const Table* simd = table();
   if (simd == nullptr || lattice.step == 0) return scalar::dither_decode(symbols, n, draws, first, lattice, out);
   simd->dither_decode(symbols, n, plain(draws), first, lattice, out);
+}
+
+void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols) {
+  const ByteTable* simd = bytes();
+  const size_t done =
+      simd == nullptr ? 0 : simd->split_pairs(reinterpret_cast<const uint8_t*>(in), n, alphabet, symbols);
+  scalar::split_pairs(in + done, n - done, alphabet, symbols + 2 * done);
+}
+
+void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols) {
+  const ByteTable* simd = bytes();
+  const size_t done = simd == nullptr ? 0 : simd->split_groups(numbers, n, alphabet, digits, symbols);
+  scalar::split_groups(numbers + done, n - done, alphabet, digits, symbols + digits * done);
+}
+
+void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads) {
+  const ByteTable* simd = bytes();
+  const size_t done = simd == nullptr ? 0 : simd->join_quads(symbols, n, alphabet, quads);
+  scalar::join_quads(symbols + 4 * done, n - done, alphabet, quads + done);
 }
 
 std::vector<std::string> available_targets() {

@@ -71,6 +71,15 @@ void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first,
 // out[i] = (float(symbols[i] - M) - u) * step, or +0 where step is 0. The caller has checked that symbols[i] <= 2 M.
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
 
+// The two base-L digits of each byte, the least significant first. L is 2 to 16; bytes are below L^2.
+void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
+
+// The `digits` base-L digits of each number, 4 to 24 of them. L is 2 to 181; numbers are below L^digits.
+void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
+
+// quads[i] = s0 + s1 L + s2 L^2 + s3 L^3 of symbols 4 i to 4 i + 3, which are below L. L is 2 to 256.
+void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+
 }  // namespace scalar
 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words);
@@ -80,6 +89,9 @@ void add_squares(const float* x, size_t n, double mean, Sums& sums);
 void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded);
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
+void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
+void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
+void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
 
 // The instruction sets this machine can run, best first, "scalar" last; the one in use is current_target().
 std::vector<std::string> available_targets();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "codec/kernels/divisor.h"
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/philox.h"
 #include "codec/kernels/rounding.h"
@@ -104,6 +105,29 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   for (size_t i = 0; i < n; ++i) {
     const float v = draw_v(words.next());
     out[i] = restore(int32_t{symbols[i]} - static_cast<int32_t>(lattice.max_level), v, lattice.step);
+  }
+}
+
+void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols) {
+  for (size_t i = 0; i < n; ++i) {
+    const auto pair = static_cast<uint32_t>(in[i]);
+    symbols[2 * i] = static_cast<uint16_t>(pair % alphabet);
+    symbols[2 * i + 1] = static_cast<uint16_t>(pair / alphabet);
+  }
+}
+
+void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols) {
+  const Divisor by_alphabet(alphabet);
+  for (size_t i = 0; i < n; ++i) {
+    uint64_t rest = numbers[i];
+    *symbols++ = static_cast<uint16_t>(by_alphabet.divide_any(rest));
+    for (uint32_t j = 1; j < digits; ++j) *symbols++ = static_cast<uint16_t>(by_alphabet.divide(rest));
+  }
+}
+
+void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads) {
+  for (size_t i = 0; i < n; ++i, symbols += 4) {
+    quads[i] = symbols[0] + alphabet * (symbols[1] + alphabet * (symbols[2] + alphabet * symbols[3]));
   }
 }
 

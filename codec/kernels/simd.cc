@@ -9,16 +9,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/kernels/simd.cc"
 
-// NEON on 32-bit ARM flushes subnormals and divides approximately. The scalable vectors of SVE and RISC-V have no size
-// at compile time, which this code wants; NEON serves the former, the scalar kernels the latter.
-#ifndef HWY_DISABLED_TARGETS
-#if defined(__arm__)
-#define HWY_DISABLED_TARGETS HWY_NEON
-#else
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#endif
-#endif
-
+#include "codec/kernels/targets.h"
+// Before the next, and the next before its next.
 #include <hwy/foreach_target.h>
 // After it, as Highway wants.
 #include <hwy/highway.h>
@@ -380,7 +372,7 @@ std::vector<Target> simd_targets() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::GetChosenTarget().Update(target);
     const Table* table = HWY_DYNAMIC_DISPATCH(get_table)();
-    if (table != nullptr) found.push_back({hwy::TargetName(target), table});
+    if (table != nullptr) found.push_back({hwy::TargetName(target), table, chosen_byte_table()});
   }
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return found;

@@ -1,4 +1,6 @@
-// What simd.cc gives to dispatch.cc: a table of vectorised kernels for each instruction set.
+// What the simd files give to dispatch.cc: a table of vectorised kernels each, for each instruction set. A file makes
+// its tables as simd.cc says, and has a function that returns the one of Highway's chosen target; simd_targets() of
+// simd.cc chooses each target in turn and puts what those functions return into a Target.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,9 +31,20 @@ struct Table {
                         float* out);
 };
 
+// simd_bytes.cc. All take only the elements that fill whole vectors, or fewer, and return how many those are.
+struct ByteTable {
+  size_t (*split_pairs)(const uint8_t* in, size_t n, uint32_t alphabet, uint16_t* symbols);
+  size_t (*split_groups)(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
+  size_t (*join_quads)(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+};
+
+// Of Highway's chosen target; null for its fallback without vectors.
+const ByteTable* chosen_byte_table();
+
 struct Target {
   std::string name;
   const Table* table;
+  const ByteTable* bytes;
 };
 
 // Those that this machine can run, best first.

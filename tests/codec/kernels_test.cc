@@ -236,3 +236,71 @@ TEST_CASE("a step of zero gives the middle symbol and +0") {
     CHECK(same_bits(later.data(), zeros.data(), 100));
   }
 }
+
+TEST_CASE("digits of bytes are those of the definition on every target") {
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (uint32_t alphabet = 2; alphabet <= 16; ++alphabet) {
+      for (const size_t n : lengths()) {
+        if (n > 5000) continue;
+        const auto words = random_words(n, alphabet);
+        std::vector<std::byte> in(n + 1);
+        for (size_t i = 0; i < n; ++i) in[i + 1] = static_cast<std::byte>(words[i] % (alphabet * alphabet));
+        if (n > 0) in[n] = static_cast<std::byte>(alphabet * alphabet - 1);
+        std::vector<uint16_t> expected(2 * n);
+        kernels::scalar::split_pairs(in.data() + 1, n, alphabet, expected.data());
+        Guarded<uint16_t> got(2 * n, n % 7);
+        kernels::split_pairs(in.data() + 1, n, alphabet, got.data());
+        INFO(target << ", " << n << " bytes, base " << alphabet);
+        REQUIRE((same_bits(got.data(), expected.data(), 2 * n) && got.intact()));
+      }
+    }
+  }
+}
+
+namespace {
+
+// Numbers below L^digits: of all sizes, the largest, and near multiples of L^4, where a wrong quotient shows.
+std::vector<uint64_t> group_numbers(size_t n, uint32_t alphabet, uint64_t max_value) {
+  const auto words = random_words(3 * n, alphabet);
+  const uint64_t quad = uint64_t{alphabet} * alphabet * alphabet * alphabet;
+  std::vector<uint64_t> numbers(n);
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t any = (uint64_t{words[i]} << 32 | words[n + i]) & max_value, near = any - any % quad;
+    const uint64_t choices[] = {any, any >> words[n + i] % 64, near, near == 0 ? 0 : near - 1, max_value, near + 1};
+    numbers[i] = std::min(choices[words[2 * n + i] % 6], max_value);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("digits of numbers are those of the definition on every target, and join to them again") {
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (uint32_t alphabet = 2; alphabet <= 181; ++alphabet) {
+      uint64_t max_value = uint64_t{alphabet} * alphabet * alphabet - 1;
+      for (uint32_t digits = 4; digits <= 24; ++digits) {
+        if (max_value > (~uint64_t{0} - (alphabet - 1)) / alphabet) break;
+        max_value = max_value * alphabet + alphabet - 1;
+        const size_t n = 5 + (7 * digits + alphabet) % 40;
+        const auto numbers = group_numbers(n, alphabet, max_value);
+        std::vector<uint16_t> expected(n * digits);
+        kernels::scalar::split_groups(numbers.data(), n, alphabet, digits, expected.data());
+        Guarded<uint16_t> got(n * digits, n % 7);
+        kernels::split_groups(numbers.data(), n, alphabet, digits, got.data());
+        INFO(target << ", " << n << " groups of " << digits << ", base " << alphabet);
+        REQUIRE((same_bits(got.data(), expected.data(), n * digits) && got.intact()));
+        uint64_t first = 0;
+        for (uint32_t j = digits; j-- > 0;) first = first * alphabet + expected[j];
+        REQUIRE(first == numbers[0]);
+        const size_t quads = n * digits / 4;
+        std::vector<uint32_t> joined(quads);
+        Guarded<uint32_t> got_joined(quads, n % 5);
+        kernels::scalar::join_quads(expected.data(), quads, alphabet, joined.data());
+        kernels::join_quads(expected.data(), quads, alphabet, got_joined.data());
+        REQUIRE((same_bits(got_joined.data(), joined.data(), quads) && got_joined.intact()));
+      }
+    }
+  }
+}
