@@ -115,6 +115,32 @@ void decode(benchmark::State& state) {
   });
 }
 
+kernels::Half half_of(const benchmark::State& state) {
+  return state.range(0) == 0 ? kernels::Half::float16 : kernels::Half::bfloat16;
+}
+
+void widen(benchmark::State& state) {
+  const kernels::Half type = half_of(state);
+  auto* halves = reinterpret_cast<std::byte*>(data().symbols.data());
+  kernels::narrow_half(type, data().x.data(), kLen, halves);
+  run(state, [&](size_t at, size_t n) { kernels::widen_half(type, halves + 2 * at, n, &data().decoded[at]); });
+}
+
+void narrow_to_nearest(benchmark::State& state) {
+  const kernels::Half type = half_of(state);
+  auto* halves = reinterpret_cast<std::byte*>(data().symbols.data());
+  run(state, [&](size_t at, size_t n) { kernels::narrow_half(type, &data().x[at], n, halves + 2 * at); });
+}
+
+// Without the drawing of the words.
+void narrow_stochastically(benchmark::State& state) {
+  const kernels::Half type = half_of(state);
+  auto* halves = reinterpret_cast<std::byte*>(data().symbols.data());
+  run(state, [&](size_t at, size_t n) {
+    kernels::narrow_half_by(type, &data().x[at], data().words.data(), n, halves + 2 * at);
+  });
+}
+
 Stream some_symbols(uint32_t alphabet) {
   Stream stream;
   stream.alphabet = alphabet;
@@ -151,6 +177,10 @@ BENCHMARK(squares);
 BENCHMARK(encode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(decode)->Arg(3)->Arg(65535);
+BENCHMARK(widen)->Arg(0)->Arg(1);
+BENCHMARK(narrow_to_nearest)->Arg(0)->Arg(1);
+BENCHMARK(narrow_stochastically)->Arg(0)->Arg(1);
+
 void alphabets(benchmark::internal::Benchmark* bench) {
   for (const int alphabet : {2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 129, 255, 1025, 65535}) bench->Arg(alphabet);
 }

@@ -13,7 +13,7 @@ namespace {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> found = simd_targets();
-    found.push_back({"scalar", nullptr, nullptr});
+    found.push_back({"scalar", nullptr, nullptr, nullptr});
     return found;
   }();
   return all;
@@ -26,6 +26,11 @@ std::atomic<const Target*>& chosen() {
 
 const Table* table() { return chosen().load(std::memory_order_acquire)->table; }
 const ByteTable* bytes() { return chosen().load(std::memory_order_acquire)->bytes; }
+const HalfTable* half() { return chosen().load(std::memory_order_acquire)->half; }
+
+// As the tables want bytes.
+const uint8_t* raw(const std::byte* bytes) { return reinterpret_cast<const uint8_t*>(bytes); }
+uint8_t* raw(std::byte* bytes) { return reinterpret_cast<uint8_t*>(bytes); }
 
 PlainDraws plain(const Draws& draws) { return {draws.key[0], draws.key[1], draws.ordinal, draws.tag}; }
 
@@ -74,8 +79,7 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
 
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols) {
   const ByteTable* simd = bytes();
-  const size_t done =
-      simd == nullptr ? 0 : simd->split_pairs(reinterpret_cast<const uint8_t*>(in), n, alphabet, symbols);
+  const size_t done = simd == nullptr ? 0 : simd->split_pairs(raw(in), n, alphabet, symbols);
   scalar::split_pairs(in + done, n - done, alphabet, symbols + 2 * done);
 }
 
@@ -89,6 +93,26 @@ void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* 
   const ByteTable* simd = bytes();
   const size_t done = simd == nullptr ? 0 : simd->join_quads(symbols, n, alphabet, quads);
   scalar::join_quads(symbols + 4 * done, n - done, alphabet, quads + done);
+}
+
+void widen_half(Half type, const std::byte* in, size_t n, float* out) {
+  const HalfTable* simd = half();
+  const size_t done = simd == nullptr ? 0 : simd->widen_half(type, raw(in), n, out);
+  scalar::widen_half(type, in + 2 * done, n - done, out + done);
+}
+
+bool narrow_half(Half type, const float* x, size_t n, std::byte* out) {
+  const HalfTable* simd = half();
+  bool fits = true;
+  const size_t done = simd == nullptr ? 0 : simd->narrow_half(type, x, n, raw(out), &fits);
+  return scalar::narrow_half(type, x + done, n - done, out + 2 * done) && fits;
+}
+
+bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, std::byte* out) {
+  const HalfTable* simd = half();
+  bool fits = true;
+  const size_t done = simd == nullptr ? 0 : simd->narrow_half_by(type, x, words, n, raw(out), &fits);
+  return scalar::narrow_half_by(type, x + done, words + done, n - done, out + 2 * done) && fits;
 }
 
 std::vector<std::string> available_targets() {

@@ -47,6 +47,8 @@ struct Lattice {
   uint32_t max_level;  // M, at most 32,767
 };
 
+enum class Half { float16, bfloat16 };
+
 namespace scalar {
 
 // words[i] = word first + i of the stream.
@@ -80,6 +82,17 @@ void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t
 // quads[i] = s0 + s1 L + s2 L^2 + s3 L^3 of symbols 4 i to 4 i + 3, which are below L. L is 2 to 256.
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
 
+// n little-endian 16-bit floats, at any alignment, to float32; exact, as in codec/float16.h. `in` may be the last 2 n
+// bytes of `out` itself.
+void widen_half(Half type, const std::byte* in, size_t n, float* out);
+
+// And back, to nearest even. False if a finite value became infinite.
+bool narrow_half(Half type, const float* x, size_t n, std::byte* out);
+
+// And back by stochastic narrowing, element i by words[i]. False if a finite value is beyond the largest of the type;
+// such values become infinite.
+bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, std::byte* out);
+
 }  // namespace scalar
 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words);
@@ -92,6 +105,9 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
 void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+void widen_half(Half type, const std::byte* in, size_t n, float* out);
+bool narrow_half(Half type, const float* x, size_t n, std::byte* out);
+bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, std::byte* out);
 
 // The instruction sets this machine can run, best first, "scalar" last; the one in use is current_target().
 std::vector<std::string> available_targets();

@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
 
+#include "codec/float16.h"
 #include "codec/kernels/divisor.h"
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/philox.h"
@@ -10,6 +14,8 @@
 
 namespace gradcodec::kernels {
 namespace {
+
+uint16_t infinity_of(Half type) { return type == Half::float16 ? 0x7C00 : 0x7F80; }
 
 bool is_regular(float x) { return (std::bit_cast<uint32_t>(x) & 0x7FFFFFFF) <= kMaxRegularBits; }
 
@@ -129,6 +135,38 @@ void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* 
   for (size_t i = 0; i < n; ++i, symbols += 4) {
     quads[i] = symbols[0] + alphabet * (symbols[1] + alphabet * (symbols[2] + alphabet * symbols[3]));
   }
+}
+
+void widen_half(Half type, const std::byte* in, size_t n, float* out) {
+  const auto widen_one = type == Half::float16 ? float16_to_float32 : bfloat16_to_float32;
+  for (size_t i = 0; i < n; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, in + 2 * i, sizeof bits);
+    out[i] = widen_one(bits);
+  }
+}
+
+bool narrow_half(Half type, const float* x, size_t n, std::byte* out) {
+  const auto narrow_one = type == Half::float16 ? float32_to_float16 : float32_to_bfloat16;
+  bool fits = true;
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t bits = narrow_one(x[i]);
+    fits = fits && ((bits & 0x7FFF) != infinity_of(type) || std::isinf(x[i]));
+    std::memcpy(out + 2 * i, &bits, sizeof bits);
+  }
+  return fits;
+}
+
+bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, std::byte* out) {
+  const auto narrow_one = type == Half::float16 ? narrow_to_float16 : narrow_to_bfloat16;
+  bool fits = true;
+  for (size_t i = 0; i < n; ++i) {
+    const std::optional<uint16_t> narrow = narrow_one(x[i], words[i]);
+    const uint16_t bits = narrow.value_or(static_cast<uint16_t>(infinity_of(type) | (x[i] < 0 ? 0x8000 : 0)));
+    fits = fits && narrow.has_value();
+    std::memcpy(out + 2 * i, &bits, sizeof bits);
+  }
+  return fits;
 }
 
 }  // namespace scalar

@@ -372,7 +372,7 @@ std::vector<Target> simd_targets() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::GetChosenTarget().Update(target);
     const Table* table = HWY_DYNAMIC_DISPATCH(get_table)();
-    if (table != nullptr) found.push_back({hwy::TargetName(target), table, chosen_byte_table()});
+    if (table != nullptr) found.push_back({hwy::TargetName(target), table, chosen_byte_table(), chosen_half_table()});
   }
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return found;

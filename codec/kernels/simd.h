@@ -38,13 +38,22 @@ struct ByteTable {
   size_t (*join_quads)(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
 };
 
+// simd_half.cc; as above. `fits` becomes false where the kernel returns false.
+struct HalfTable {
+  size_t (*widen_half)(Half type, const uint8_t* in, size_t n, float* out);
+  size_t (*narrow_half)(Half type, const float* x, size_t n, uint8_t* out, bool* fits);
+  size_t (*narrow_half_by)(Half type, const float* x, const uint32_t* words, size_t n, uint8_t* out, bool* fits);
+};
+
 // Of Highway's chosen target; null for its fallback without vectors.
 const ByteTable* chosen_byte_table();
+const HalfTable* chosen_half_table();
 
 struct Target {
   std::string name;
   const Table* table;
   const ByteTable* bytes;
+  const HalfTable* half;
 };
 
 // Those that this machine can run, best first.

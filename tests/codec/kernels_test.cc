@@ -7,8 +7,11 @@
 #include <cstring>
 #include <limits>
 
+#include "codec/float16.h"
+
 using namespace gradcodec;
 using kernels::Draws;
+using kernels::Half;
 using kernels::Lattice;
 
 namespace {
@@ -301,6 +304,135 @@ TEST_CASE("digits of numbers are those of the definition on every target, and jo
         kernels::join_quads(expected.data(), quads, alphabet, got_joined.data());
         REQUIRE((same_bits(got_joined.data(), joined.data(), quads) && got_joined.intact()));
       }
+    }
+  }
+}
+
+namespace {
+
+// Any float32, and often those around the values of a 16-bit type, halfway between two, and beyond all.
+std::vector<float> half_floats(size_t n) {
+  const auto words = random_words(2 * n, 3);
+  std::vector<float> x = any_floats(n);
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t sign = words[i] & 0x80000000, kind = words[n + i] % 8;
+    const uint32_t any = 0x30000000 + (words[i] & 0x7FFFFFFF) % 0x18000000;  // 2^-31 to 2^17
+    const uint32_t magnitudes[] = {any,
+                                   any & ~0x1FFFu,
+                                   (any & ~0x1FFFu) | 0x1000,
+                                   ((any & ~0x1FFFu) | 0x1000) + words[i] % 3 - 1,
+                                   0x477FD000 + words[i] % 0x3000,
+                                   0x7F7E8000 + words[i] % 0x20000};
+    if (kind < std::size(magnitudes)) x[i] = std::bit_cast<float>(sign | magnitudes[kind]);
+  }
+  return x;
+}
+
+// The number of words that round x away from zero, found with the definition: where a kernel could be off by one.
+uint32_t words_up(Half type, float x) {
+  const auto narrow = type == Half::float16 ? narrow_to_float16 : narrow_to_bfloat16;
+  uint32_t count = 0;
+  for (uint32_t bit = 1u << 31; bit != 0; bit /= 2) {
+    if (narrow(x, count + bit - 1) != narrow(x, ~uint32_t{0})) count += bit;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("16-bit floats widen as in the definition on every target, in place too") {
+  std::vector<uint16_t> all(65536 + 100);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const Half type : {Half::float16, Half::bfloat16}) {
+      for (const size_t n : lengths()) {
+        const size_t from = n > 60000 ? 0 : 0x7BE0;
+        std::vector<std::byte> in(2 * n + 1);
+        if (n > 0) std::memcpy(in.data() + 1, all.data() + from, 2 * n);
+        std::vector<float> expected(n);
+        kernels::scalar::widen_half(type, in.data() + 1, n, expected.data());
+        Guarded<float> got(n, n % 7), in_place(n, n % 5);
+        kernels::widen_half(type, in.data() + 1, n, got.data());
+        std::byte* tail = reinterpret_cast<std::byte*>(in_place.data()) + 2 * n;
+        if (n > 0) std::memcpy(tail, in.data() + 1, 2 * n);
+        kernels::widen_half(type, tail, n, in_place.data());
+        INFO(target << ", " << n << " values");
+        REQUIRE((same_bits(got.data(), expected.data(), n) && got.intact()));
+        REQUIRE((same_bits(in_place.data(), expected.data(), n) && in_place.intact()));
+      }
+    }
+  }
+}
+
+TEST_CASE("float32 narrows to 16 bits as in the definition on every target") {
+  const auto x = half_floats(66000);
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const Half type : {Half::float16, Half::bfloat16}) {
+      for (const size_t n : lengths()) {
+        const float* from = x.data() + n % 17;
+        const auto words = random_words(n, 5);
+        std::vector<std::byte> nearest(2 * n), stochastic(2 * n);
+        const bool fits = kernels::scalar::narrow_half(type, from, n, nearest.data());
+        const bool fits_by = kernels::scalar::narrow_half_by(type, from, words.data(), n, stochastic.data());
+        Guarded<std::byte> got(2 * n, n % 7), got_by(2 * n, n % 7);
+        INFO(target << ", " << n << " values");
+        REQUIRE(kernels::narrow_half(type, from, n, got.data()) == fits);
+        REQUIRE(kernels::narrow_half_by(type, from, words.data(), n, got_by.data()) == fits_by);
+        REQUIRE((same_bits(got.data(), nearest.data(), 2 * n) && got.intact()));
+        REQUIRE((same_bits(got_by.data(), stochastic.data(), 2 * n) && got_by.intact()));
+      }
+    }
+  }
+}
+
+TEST_CASE("a single value that does not fit 16 bits is noticed wherever it stands") {
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const Half type : {Half::float16, Half::bfloat16}) {
+      std::vector<float> x(77, type == Half::float16 ? -65504.0f : -0x1.fep127f);
+      const std::vector<uint32_t> words(77, 0);
+      std::vector<std::byte> out(154);
+      x[5] = INFINITY;
+      x[60] = -std::numeric_limits<float>::quiet_NaN();
+      CHECK(kernels::narrow_half(type, x.data(), 77, out.data()));
+      CHECK(kernels::narrow_half_by(type, x.data(), words.data(), 77, out.data()));
+      for (const size_t at : {0, 17, 33, 76}) {
+        const float fitting = x[at];
+        INFO(target << ", element " << at);
+        x[at] = std::nextafter(fitting, -INFINITY);
+        CHECK(kernels::narrow_half(type, x.data(), 77, out.data()));
+        CHECK_FALSE(kernels::narrow_half_by(type, x.data(), words.data(), 77, out.data()));
+        x[at] = type == Half::float16 ? 65520.0f : 0x1.ffp127f;
+        CHECK_FALSE(kernels::narrow_half(type, x.data(), 77, out.data()));
+        x[at] = fitting;
+      }
+    }
+  }
+}
+
+TEST_CASE("stochastic narrowing turns at the same word on every target") {
+  constexpr size_t kLen = 3000;
+  for (const Half type : {Half::float16, Half::bfloat16}) {
+    auto x = half_floats(kLen);
+    for (size_t i = 0; i < kLen; i += 3) x[i] *= 0x1p-16f;  // more of those that become subnormal
+    std::vector<uint32_t> last_up(kLen), first_down(kLen);
+    for (size_t i = 0; i < kLen; ++i) {
+      first_down[i] = words_up(type, x[i]);
+      last_up[i] = first_down[i] - 1;
+    }
+    std::vector<std::byte> up(2 * kLen), down(2 * kLen), got(2 * kLen);
+    kernels::scalar::narrow_half_by(type, x.data(), last_up.data(), kLen, up.data());
+    kernels::scalar::narrow_half_by(type, x.data(), first_down.data(), kLen, down.data());
+    REQUIRE(up != down);
+    for (const auto& target : kernels::available_targets()) {
+      const WithTarget with(target);
+      INFO(target);
+      kernels::narrow_half_by(type, x.data(), last_up.data(), kLen, got.data());
+      CHECK(got == up);
+      kernels::narrow_half_by(type, x.data(), first_down.data(), kLen, got.data());
+      CHECK(got == down);
     }
   }
 }
