@@ -85,6 +85,14 @@ void sum(benchmark::State& state) {
   });
 }
 
+void magnitudes(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) {
+    kernels::Sums sums;
+    kernels::add_magnitudes(&data().x[at], n, sums);
+    benchmark::DoNotOptimize(sums);
+  });
+}
+
 void squares(benchmark::State& state) {
   run(state, [](size_t at, size_t n) {
     kernels::Sums sums;
@@ -112,6 +120,37 @@ void decode(benchmark::State& state) {
   for (size_t i = 0; i < kLen; ++i) data().symbols[i] = static_cast<uint16_t>(i % (2 * lattice.max_level + 1));
   run(state, [&](size_t at, size_t n) {
     kernels::dither_decode(&data().symbols[at], n, kDraws, at, lattice, &data().decoded[at]);
+  });
+}
+
+void half_encode_and_decode(benchmark::State& state) {
+  const auto lattice = lattice_of(state);
+  run(state, [&](size_t at, size_t n) {
+    kernels::half_dither_encode(&data().x[at], n, kDraws, at, lattice, &data().symbols[at], &data().decoded[at]);
+  });
+}
+
+void half_decode(benchmark::State& state) {
+  const auto lattice = lattice_of(state);
+  for (size_t i = 0; i < kLen; ++i) data().symbols[i] = static_cast<uint16_t>(i % (2 * lattice.max_level + 1));
+  run(state,
+      [&](size_t at, size_t n) { kernels::half_dither_decode(&data().symbols[at], n, lattice, &data().decoded[at]); });
+}
+
+// Words of 1 to 8 bytes; a float is four bytes here, whatever the word.
+void split_planes(benchmark::State& state) {
+  const auto word = static_cast<uint32_t>(state.range(0));
+  run(state, [&](size_t at, size_t n) {
+    kernels::split_planes(reinterpret_cast<const std::byte*>(&data().x[at]), n * 4 / word, word,
+                          reinterpret_cast<std::byte*>(&data().decoded[at]));
+  });
+}
+
+void join_planes(benchmark::State& state) {
+  const auto word = static_cast<uint32_t>(state.range(0));
+  run(state, [&](size_t at, size_t n) {
+    kernels::join_planes(reinterpret_cast<const std::byte*>(&data().x[at]), n * 4 / word, word,
+                         reinterpret_cast<std::byte*>(&data().decoded[at]));
   });
 }
 
@@ -173,13 +212,18 @@ BENCHMARK(philox);
 BENCHMARK(philox_in_cache);
 BENCHMARK(max_abs);
 BENCHMARK(sum);
+BENCHMARK(magnitudes);
 BENCHMARK(squares);
 BENCHMARK(encode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(decode)->Arg(3)->Arg(65535);
+BENCHMARK(half_encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
+BENCHMARK(half_decode)->Arg(3)->Arg(65535);
 BENCHMARK(widen)->Arg(0)->Arg(1);
 BENCHMARK(narrow_to_nearest)->Arg(0)->Arg(1);
 BENCHMARK(narrow_stochastically)->Arg(0)->Arg(1);
+BENCHMARK(split_planes)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
+BENCHMARK(join_planes)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
 
 void alphabets(benchmark::internal::Benchmark* bench) {
   for (const int alphabet : {2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 129, 255, 1025, 65535}) bench->Arg(alphabet);

@@ -56,6 +56,12 @@ void add_sum(const float* x, size_t n, Sums& sums) {
   scalar::add_sum(x + done, n - done, sums);
 }
 
+void add_magnitudes(const float* x, size_t n, Sums& sums) {
+  const Table* simd = table();
+  const size_t done = simd == nullptr ? 0 : simd->add_magnitudes(x, n, sums.partial.data());
+  scalar::add_magnitudes(x + done, n - done, sums);
+}
+
 void add_squares(const float* x, size_t n, double mean, Sums& sums) {
   const Table* simd = table();
   const size_t done = simd == nullptr ? 0 : simd->add_squares(x, n, mean, sums.partial.data());
@@ -77,6 +83,21 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   simd->dither_decode(symbols, n, plain(draws), first, lattice, out);
 }
 
+void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
+                        uint16_t* symbols, float* decoded) {
+  const Table* simd = table();
+  if (simd == nullptr || lattice.step == 0) {
+    return scalar::half_dither_encode(x, n, draws, first, lattice, symbols, decoded);
+  }
+  simd->half_dither_encode(x, n, plain(draws), first, lattice, symbols, decoded);
+}
+
+void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out) {
+  const Table* simd = table();
+  const size_t done = simd == nullptr || lattice.step == 0 ? 0 : simd->half_dither_decode(symbols, n, lattice, out);
+  scalar::half_dither_decode(symbols + done, n - done, lattice, out + done);
+}
+
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols) {
   const ByteTable* simd = bytes();
   const size_t done = simd == nullptr ? 0 : simd->split_pairs(raw(in), n, alphabet, symbols);
@@ -93,6 +114,18 @@ void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* 
   const ByteTable* simd = bytes();
   const size_t done = simd == nullptr ? 0 : simd->join_quads(symbols, n, alphabet, quads);
   scalar::join_quads(symbols + 4 * done, n - done, alphabet, quads + done);
+}
+
+void split_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out) {
+  const ByteTable* simd = bytes();
+  const size_t done = simd == nullptr ? 0 : simd->split_planes(raw(in), words, word, raw(out));
+  scalar::split_planes(in, done, words, word, out);
+}
+
+void join_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out) {
+  const ByteTable* simd = bytes();
+  const size_t done = simd == nullptr ? 0 : simd->join_planes(raw(in), words, word, raw(out));
+  scalar::join_planes(in, done, words, word, out);
 }
 
 void widen_half(Half type, const std::byte* in, size_t n, float* out) {

@@ -56,9 +56,10 @@ void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words)
 
 MaxAbs max_abs(const float* x, size_t n);
 
-// Adds x (or x^2, or (x - mean)^2 computed as float64) of regular elements; irregular ones add 0. Element 0 goes to
+// Adds x (or |x|, or (x - mean)^2 computed as float64) of regular elements; irregular ones add 0. Element 0 goes to
 // partial 0.
 void add_sum(const float* x, size_t n, Sums& sums);
+void add_magnitudes(const float* x, size_t n, Sums& sums);
 void add_squares(const float* x, size_t n, double mean, Sums& sums);
 
 // The one rounding primitive with subtractive dither. For element i, v the draw of coordinate first + i:
@@ -73,6 +74,12 @@ void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first,
 // out[i] = (float(symbols[i] - M) - u) * step, or +0 where step is 0. The caller has checked that symbols[i] <= 2 M.
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
 
+// The same symbols where the decoder does not subtract the dither (QSGD, TernGrad): it takes float(q) * step, one
+// float32 operation, +0 for q = 0.
+void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
+                        uint16_t* symbols, float* decoded);
+void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
+
 // The two base-L digits of each byte, the least significant first. L is 2 to 16; bytes are below L^2.
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
 
@@ -81,6 +88,11 @@ void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t
 
 // quads[i] = s0 + s1 L + s2 L^2 + s3 L^3 of symbols 4 i to 4 i + 3, which are below L. L is 2 to 256.
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+
+// Byte j of word i, of `words` words of `word` bytes, to out[j * words + i], and back; for words `from` and later
+// alone.
+void split_planes(const std::byte* in, size_t from, size_t words, uint32_t word, std::byte* out);
+void join_planes(const std::byte* in, size_t from, size_t words, uint32_t word, std::byte* out);
 
 // n little-endian 16-bit floats, at any alignment, to float32; exact, as in codec/float16.h. `in` may be the last 2 n
 // bytes of `out` itself.
@@ -98,13 +110,19 @@ bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words);
 MaxAbs max_abs(const float* x, size_t n);
 void add_sum(const float* x, size_t n, Sums& sums);
+void add_magnitudes(const float* x, size_t n, Sums& sums);
 void add_squares(const float* x, size_t n, double mean, Sums& sums);
 void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded);
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
+void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
+                        uint16_t* symbols, float* decoded);
+void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
 void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+void split_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out);
+void join_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out);
 void widen_half(Half type, const std::byte* in, size_t n, float* out);
 bool narrow_half(Half type, const float* x, size_t n, std::byte* out);
 bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, std::byte* out);

@@ -46,4 +46,7 @@ inline int32_t round_float64(float x, float v, float step, float max_level) {
 // The decoded value: two float32 operations, after the exact u = v - 0.5.
 inline float restore(int32_t q, float v, float step) { return (static_cast<float>(q) - (v - 0.5f)) * step; }
 
+// And where the decoder does not subtract the dither: one operation, +0 for q = 0.
+inline float restore_level(int32_t q, float step) { return static_cast<float>(q) * step; }
+
 }  // namespace gradcodec::kernels

@@ -43,6 +43,26 @@ class Words {
   std::array<uint32_t, 4> block_ = {};
 };
 
+// `restored(q, v, step)` is the decoded value.
+template <typename Restored>
+void encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+            float* decoded, const Restored& restored) {
+  const float step = lattice.step, max_level = static_cast<float>(lattice.max_level);
+  if (step == 0) {
+    std::fill_n(symbols, n, static_cast<uint16_t>(lattice.max_level));
+    if (decoded != nullptr) std::fill_n(decoded, n, 0.0f);
+    return;
+  }
+  const bool few_levels = 2 * lattice.max_level + 1 <= 255;
+  Words words(draws, first);
+  for (size_t i = 0; i < n; ++i) {
+    const float v = draw_v(words.next());
+    const int32_t q = few_levels ? round_float32(x[i], v, step, max_level) : round_float64(x[i], v, step, max_level);
+    symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(lattice.max_level));
+    if (decoded != nullptr) decoded[i] = restored(q, v, step);
+  }
+}
+
 }  // namespace
 
 double Sums::total() const {
@@ -77,6 +97,10 @@ void add_sum(const float* x, size_t n, Sums& sums) {
   for (size_t i = 0; i < n; ++i) sums.partial[i % 16] += is_regular(x[i]) ? double{x[i]} : 0.0;
 }
 
+void add_magnitudes(const float* x, size_t n, Sums& sums) {
+  for (size_t i = 0; i < n; ++i) sums.partial[i % 16] += is_regular(x[i]) ? std::fabs(double{x[i]}) : 0.0;
+}
+
 void add_squares(const float* x, size_t n, double mean, Sums& sums) {
   for (size_t i = 0; i < n; ++i) {
     const double distance = double{x[i]} - mean;
@@ -86,20 +110,7 @@ void add_squares(const float* x, size_t n, double mean, Sums& sums) {
 
 void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded) {
-  const float step = lattice.step, max_level = static_cast<float>(lattice.max_level);
-  if (step == 0) {
-    std::fill_n(symbols, n, static_cast<uint16_t>(lattice.max_level));
-    if (decoded != nullptr) std::fill_n(decoded, n, 0.0f);
-    return;
-  }
-  const bool few_levels = 2 * lattice.max_level + 1 <= 255;
-  Words words(draws, first);
-  for (size_t i = 0; i < n; ++i) {
-    const float v = draw_v(words.next());
-    const int32_t q = few_levels ? round_float32(x[i], v, step, max_level) : round_float64(x[i], v, step, max_level);
-    symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(lattice.max_level));
-    if (decoded != nullptr) decoded[i] = restore(q, v, step);
-  }
+  encode(x, n, draws, first, lattice, symbols, decoded, restore);
 }
 
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out) {
@@ -111,6 +122,19 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   for (size_t i = 0; i < n; ++i) {
     const float v = draw_v(words.next());
     out[i] = restore(int32_t{symbols[i]} - static_cast<int32_t>(lattice.max_level), v, lattice.step);
+  }
+}
+
+void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
+                        uint16_t* symbols, float* decoded) {
+  encode(x, n, draws, first, lattice, symbols, decoded,
+         [](int32_t q, float, float step) { return restore_level(q, step); });
+}
+
+void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out) {
+  for (size_t i = 0; i < n; ++i) {
+    const int32_t q = int32_t{symbols[i]} - static_cast<int32_t>(lattice.max_level);
+    out[i] = lattice.step == 0 ? 0.0f : restore_level(q, lattice.step);
   }
 }
 
@@ -134,6 +158,20 @@ void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads) {
   for (size_t i = 0; i < n; ++i, symbols += 4) {
     quads[i] = symbols[0] + alphabet * (symbols[1] + alphabet * (symbols[2] + alphabet * symbols[3]));
+  }
+}
+
+void split_planes(const std::byte* in, size_t from, size_t words, uint32_t word, std::byte* out) {
+  if (word == 1) std::copy(in + from, in + words, out + from);  // which the compiler does not see by itself
+  for (uint32_t j = 0; j < word && word > 1; ++j) {
+    for (size_t i = from; i < words; ++i) out[j * words + i] = in[i * word + j];
+  }
+}
+
+void join_planes(const std::byte* in, size_t from, size_t words, uint32_t word, std::byte* out) {
+  if (word == 1) std::copy(in + from, in + words, out + from);
+  for (uint32_t j = 0; j < word && word > 1; ++j) {
+    for (size_t i = from; i < words; ++i) out[i * word + j] = in[j * words + i];
   }
 }
 

@@ -207,6 +207,10 @@ struct ValueTerm {
   HWY_INLINE Doubles of(Doubles x) const { return x; }
 };
 
+struct MagnitudeTerm {
+  HWY_INLINE Doubles of(Doubles x) const { return hn::Abs(x); }
+};
+
 struct SquareTerm {
   Doubles mean;
   HWY_INLINE Doubles of(Doubles x) const {
@@ -216,6 +220,8 @@ struct SquareTerm {
 };
 
 size_t add_sum(const float* x, size_t n, double* partial) { return add_terms(x, n, partial, ValueTerm()); }
+
+size_t add_magnitudes(const float* x, size_t n, double* partial) { return add_terms(x, n, partial, MagnitudeTerm()); }
 
 size_t add_squares(const float* x, size_t n, double mean, double* partial) {
   return add_terms(x, n, partial, SquareTerm{hn::Set(kDoubles, mean)});
@@ -255,7 +261,17 @@ HWY_INLINE Floats round_up_or_down(Floats magnitude, Floats threshold, Floats st
   return hn::Min(hn::Combine(kFloats, upper, lower), max_level);
 }
 
-template <bool kFewLevels, bool kDecode>
+// Of q, which may be -0, the decoded value.
+struct Subtractive {
+  static HWY_INLINE Floats restore(Floats q, Floats u, Floats step) { return hn::Mul(hn::Sub(q, u), step); }
+};
+struct HalfDithered {
+  static HWY_INLINE Floats restore(Floats q, Floats, Floats step) {
+    return hn::Mul(hn::Add(q, hn::Zero(kFloats)), step);  // +0 + -0 is +0
+  }
+};
+
+template <typename Form, bool kFewLevels, bool kDecode>
 struct EncodeBody {
   const float* x;
   Lattice lattice;
@@ -275,7 +291,7 @@ struct EncodeBody {
     const Floats threshold = hn::Sub(hn::Set(kFloats, 0.5f), hn::Xor(u, sign));
     const Floats magnitude = round_up_or_down<kFewLevels>(hn::Abs(value), threshold, step, max_level);
     const Floats q = hn::Or(magnitude, sign);
-    if (kDecode) hn::StoreU(hn::Mul(hn::Sub(q, u), step), kFloats, decoded + at);
+    if (kDecode) hn::StoreU(Form::restore(q, u, step), kFloats, decoded + at);
     return hn::BitCast(kWords, hn::Add(q, shift));
   }
 
@@ -296,23 +312,40 @@ struct EncodeBody {
   }
 };
 
-template <bool kFewLevels>
+template <typename Form, bool kFewLevels>
+HWY_INLINE void encode_levels(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
+                              uint16_t* symbols, float* decoded) {
+  if (decoded == nullptr) {
+    for_blocks(draws, first, n, EncodeBody<Form, kFewLevels, false>{x, lattice, symbols, decoded});
+  } else {
+    for_blocks(draws, first, n, EncodeBody<Form, kFewLevels, true>{x, lattice, symbols, decoded});
+  }
+}
+
+template <typename Form>
 HWY_INLINE void encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                        float* decoded) {
-  if (decoded == nullptr) {
-    for_blocks(draws, first, n, EncodeBody<kFewLevels, false>{x, lattice, symbols, decoded});
+  if (2 * lattice.max_level + 1 <= 255) {
+    encode_levels<Form, true>(x, n, draws, first, lattice, symbols, decoded);
   } else {
-    for_blocks(draws, first, n, EncodeBody<kFewLevels, true>{x, lattice, symbols, decoded});
+    encode_levels<Form, false>(x, n, draws, first, lattice, symbols, decoded);
   }
 }
 
 void dither_encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded) {
-  if (2 * lattice.max_level + 1 <= 255) {
-    encode<true>(x, n, draws, first, lattice, symbols, decoded);
-  } else {
-    encode<false>(x, n, draws, first, lattice, symbols, decoded);
-  }
+  encode<Subtractive>(x, n, draws, first, lattice, symbols, decoded);
+}
+
+void half_dither_encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+                        float* decoded) {
+  encode<HalfDithered>(x, n, draws, first, lattice, symbols, decoded);
+}
+
+// q of the symbols of one vector.
+HWY_INLINE Floats load_levels(const uint16_t* symbols, uint32_t max_level) {
+  const auto all = hn::PromoteTo(kInts, hn::LoadU(kSymbols, symbols));
+  return hn::ConvertTo(kFloats, hn::Sub(all, hn::Set(kInts, static_cast<int32_t>(max_level))));
 }
 
 struct DecodeBody {
@@ -322,10 +355,8 @@ struct DecodeBody {
 
   HWY_INLINE void lanes(size_t at, Words words) const {
     fetch_ahead<1>(out + at);
-    const auto max_level = hn::Set(kInts, static_cast<int32_t>(lattice.max_level));
-    const auto q = hn::Sub(hn::PromoteTo(kInts, hn::LoadU(kSymbols, symbols + at)), max_level);
-    const Floats units = hn::Sub(hn::ConvertTo(kFloats, q), draw_u(words));
-    hn::StoreU(hn::Mul(units, hn::Set(kFloats, lattice.step)), kFloats, out + at);
+    const Floats q = load_levels(symbols + at, lattice.max_level), step = hn::Set(kFloats, lattice.step);
+    hn::StoreU(Subtractive::restore(q, draw_u(words), step), kFloats, out + at);
   }
 
   HWY_INLINE void whole(size_t at, Words low, Words high) const {
@@ -347,7 +378,19 @@ void dither_decode(const uint16_t* symbols, size_t n, PlainDraws draws, uint64_t
   for_blocks(draws, first, n, DecodeBody{symbols, lattice, out});
 }
 
-constexpr Table kTable = {philox_words, max_abs, add_sum, add_squares, dither_encode, dither_decode};
+size_t half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out) {
+  const size_t end = n - n % kLanes;
+  const Floats step = hn::Set(kFloats, lattice.step);
+  for (size_t at = 0; at < end; at += kLanes) {
+    fetch_ahead(symbols + at);
+    hn::StoreU(hn::Mul(load_levels(symbols + at, lattice.max_level), step), kFloats, out + at);
+  }
+  return end;
+}
+
+constexpr Table kTable = {philox_words,      max_abs,       add_sum,       add_magnitudes,
+                          add_squares,       dither_encode, dither_decode, half_dither_encode,
+                          half_dither_decode};
 #endif
 
 const Table* get_table() {

@@ -18,17 +18,22 @@ struct PlainDraws {
   uint32_t key0, key1, ordinal, tag;
 };
 
-// The kernels of one instruction set. max_abs and the sums take only the elements that fill whole vectors and return
-// how many those are, a multiple of 16 for the sums. Encoding and decoding are for steps other than 0.
+// The kernels of one instruction set. max_abs, the sums and half_dither_decode take only the elements that fill whole
+// vectors and return how many those are, a multiple of 16 for the sums. Encoding and decoding are for steps other than
+// 0.
 struct Table {
   void (*philox_words)(PlainDraws draws, uint64_t first, size_t n, uint32_t* words);
   size_t (*max_abs)(const float* x, size_t n, uint32_t* max_bits, uint64_t* irregular);
   size_t (*add_sum)(const float* x, size_t n, double* partial);
+  size_t (*add_magnitudes)(const float* x, size_t n, double* partial);
   size_t (*add_squares)(const float* x, size_t n, double mean, double* partial);
   void (*dither_encode)(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                         float* decoded);
   void (*dither_decode)(const uint16_t* symbols, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
                         float* out);
+  void (*half_dither_encode)(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
+                             uint16_t* symbols, float* decoded);
+  size_t (*half_dither_decode)(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
 };
 
 // simd_bytes.cc. All take only the elements that fill whole vectors, or fewer, and return how many those are.
@@ -36,6 +41,8 @@ struct ByteTable {
   size_t (*split_pairs)(const uint8_t* in, size_t n, uint32_t alphabet, uint16_t* symbols);
   size_t (*split_groups)(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
   size_t (*join_quads)(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+  size_t (*split_planes)(const uint8_t* in, size_t words, uint32_t word, uint8_t* out);
+  size_t (*join_planes)(const uint8_t* in, size_t words, uint32_t word, uint8_t* out);
 };
 
 // simd_half.cc; as above. `fits` becomes false where the kernel returns false.

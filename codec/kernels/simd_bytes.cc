@@ -25,6 +25,7 @@ constexpr hn::Repartition<uint16_t, WordTag> kShorts;
 constexpr hn::Rebind<uint8_t, WordTag> kFewBytes;                              // as many as words
 constexpr hn::Rebind<uint32_t, hn::Repartition<uint64_t, WordTag>> kFewWords;  // as many as quads
 constexpr hn::Repartition<int64_t, WordTag> kSignedQuads;
+constexpr hn::Repartition<uint8_t, WordTag> kBytes;
 using Words = hn::Vec<WordTag>;
 using Quads = hn::Vec<decltype(kQuads)>;
 constexpr size_t kLanes = hn::MaxLanes(WordTag());
@@ -209,7 +210,95 @@ size_t join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t
   return end;
 }
 
-constexpr ByteTable kTable = {split_pairs, split_groups, join_quads};
+// Planes of words of two and four bytes are what interleaved loads and stores do. Eight bytes go by twice four: byte j
+// and byte j + 4 of each word come together, and are parted, or joined, in blocks of 16 bytes.
+constexpr size_t kSide = hn::MaxLanes(kBytes);
+constexpr hn::CappedTag<uint8_t, 16> kBlock;
+constexpr size_t kBlockLen = 16;
+using Bytes = hn::Vec<decltype(kBytes)>;
+using Block = hn::Vec<decltype(kBlock)>;
+
+HWY_INLINE size_t split_planes2(const uint8_t* in, size_t words, uint8_t* out) {
+  const size_t end = words - words % kSide;
+  Bytes a, b;
+  for (size_t at = 0; at < end; at += kSide) {
+    hn::LoadInterleaved2(kBytes, in + 2 * at, a, b);
+    hn::StoreU(a, kBytes, out + at);
+    hn::StoreU(b, kBytes, out + words + at);
+  }
+  return end;
+}
+
+HWY_INLINE size_t split_planes4(const uint8_t* in, size_t words, uint8_t* out) {
+  const size_t end = words - words % kSide;
+  Bytes plane[4];
+  for (size_t at = 0; at < end; at += kSide) {
+    hn::LoadInterleaved4(kBytes, in + 4 * at, plane[0], plane[1], plane[2], plane[3]);
+    for (size_t j = 0; j < 4; ++j) hn::StoreU(plane[j], kBytes, out + j * words + at);
+  }
+  return end;
+}
+
+HWY_INLINE size_t split_planes8(const uint8_t* in, size_t words, uint8_t* out) {
+  const size_t end = words - words % kBlockLen;
+  Block low[4], high[4];
+  for (size_t at = 0; at < end; at += kBlockLen) {
+    hn::LoadInterleaved4(kBlock, in + 8 * at, low[0], low[1], low[2], low[3]);
+    hn::LoadInterleaved4(kBlock, in + 8 * at + 4 * kBlockLen, high[0], high[1], high[2], high[3]);
+    for (size_t j = 0; j < 4; ++j) {
+      hn::StoreU(hn::ConcatEven(kBlock, high[j], low[j]), kBlock, out + j * words + at);
+      hn::StoreU(hn::ConcatOdd(kBlock, high[j], low[j]), kBlock, out + (j + 4) * words + at);
+    }
+  }
+  return end;
+}
+
+HWY_INLINE size_t join_planes2(const uint8_t* in, size_t words, uint8_t* out) {
+  const size_t end = words - words % kSide;
+  for (size_t at = 0; at < end; at += kSide) {
+    hn::StoreInterleaved2(hn::LoadU(kBytes, in + at), hn::LoadU(kBytes, in + words + at), kBytes, out + 2 * at);
+  }
+  return end;
+}
+
+HWY_INLINE size_t join_planes4(const uint8_t* in, size_t words, uint8_t* out) {
+  const size_t end = words - words % kSide;
+  Bytes plane[4];
+  for (size_t at = 0; at < end; at += kSide) {
+    for (size_t j = 0; j < 4; ++j) plane[j] = hn::LoadU(kBytes, in + j * words + at);
+    hn::StoreInterleaved4(plane[0], plane[1], plane[2], plane[3], kBytes, out + 4 * at);
+  }
+  return end;
+}
+
+HWY_INLINE size_t join_planes8(const uint8_t* in, size_t words, uint8_t* out) {
+  const size_t end = words - words % kBlockLen;
+  Block low[4], high[4];
+  for (size_t at = 0; at < end; at += kBlockLen) {
+    for (size_t j = 0; j < 4; ++j) {
+      const Block a = hn::LoadU(kBlock, in + j * words + at), b = hn::LoadU(kBlock, in + (j + 4) * words + at);
+      low[j] = hn::InterleaveLower(kBlock, a, b);
+      high[j] = hn::InterleaveUpper(kBlock, a, b);
+    }
+    hn::StoreInterleaved4(low[0], low[1], low[2], low[3], kBlock, out + 8 * at);
+    hn::StoreInterleaved4(high[0], high[1], high[2], high[3], kBlock, out + 8 * at + 4 * kBlockLen);
+  }
+  return end;
+}
+
+size_t split_planes(const uint8_t* in, size_t words, uint32_t word, uint8_t* out) {
+  if (word == 2) return split_planes2(in, words, out);
+  if (word == 4) return split_planes4(in, words, out);
+  return word == 8 ? split_planes8(in, words, out) : 0;
+}
+
+size_t join_planes(const uint8_t* in, size_t words, uint32_t word, uint8_t* out) {
+  if (word == 2) return join_planes2(in, words, out);
+  if (word == 4) return join_planes4(in, words, out);
+  return word == 8 ? join_planes8(in, words, out) : 0;
+}
+
+constexpr ByteTable kTable = {split_pairs, split_groups, join_quads, split_planes, join_planes};
 #endif
 
 const ByteTable* get_byte_table() {

@@ -104,6 +104,18 @@ bool same_encoding(const float* x, size_t n, uint64_t first, Lattice lattice, si
   kernels::dither_encode(x, n, kDraws, first, lattice, got.data(), got_decoded.data());
   kernels::dither_encode(x, n, kDraws, first, lattice, got_alone.data(), nullptr);
   kernels::dither_decode(symbols.data(), n, kDraws, first, lattice, got_later.data());
+  std::vector<uint16_t> half_symbols(n);
+  std::vector<float> half_decoded(n);
+  kernels::scalar::half_dither_encode(x, n, kDraws, first, lattice, half_symbols.data(), half_decoded.data());
+  Guarded<uint16_t> got_half(n, offset);
+  Guarded<float> got_half_decoded(n, offset), got_half_later(n, offset + 1);
+  kernels::half_dither_encode(x, n, kDraws, first, lattice, got_half.data(), got_half_decoded.data());
+  kernels::half_dither_decode(symbols.data(), n, lattice, got_half_later.data());
+  if (half_symbols != symbols || !same_bits(got_half.data(), symbols.data(), n) || !got_half.intact() ||
+      !same_bits(got_half_decoded.data(), half_decoded.data(), n) || !got_half_decoded.intact() ||
+      !same_bits(got_half_later.data(), half_decoded.data(), n) || !got_half_later.intact()) {
+    return false;
+  }
   return same_bits(got.data(), symbols.data(), n) && same_bits(got_alone.data(), symbols.data(), n) &&
          same_bits(got_decoded.data(), decoded.data(), n) && same_bits(got_later.data(), decoded.data(), n) &&
          got.intact() && got_alone.intact() && got_decoded.intact() && got_later.intact();
@@ -151,14 +163,17 @@ TEST_CASE("max_abs and the sums are those of the definition on every target") {
       const auto max = kernels::max_abs(from, n), expected = kernels::scalar::max_abs(from, n);
       REQUIRE(max.max_bits == expected.max_bits);
       REQUIRE(max.irregular == expected.irregular);
-      kernels::Sums sums, squares, expected_sums, expected_squares;
+      kernels::Sums sums, squares, magnitudes, expected_sums, expected_squares, expected_magnitudes;
       for (int twice = 0; twice < 2; ++twice) {  // sums go on from what is there
         kernels::add_sum(from, n, sums);
+        kernels::add_magnitudes(from, n, magnitudes);
         kernels::add_squares(from, n, -0.37, squares);
         kernels::scalar::add_sum(from, n, expected_sums);
+        kernels::scalar::add_magnitudes(from, n, expected_magnitudes);
         kernels::scalar::add_squares(from, n, -0.37, expected_squares);
       }
       REQUIRE(same_bits(sums.partial.data(), expected_sums.partial.data(), 16));
+      REQUIRE(same_bits(magnitudes.partial.data(), expected_magnitudes.partial.data(), 16));
       REQUIRE(same_bits(squares.partial.data(), expected_squares.partial.data(), 16));
     }
   }
@@ -183,6 +198,11 @@ TEST_CASE("partial sums are interleaved by sixteen and added up in the written o
   CHECK(sums.partial[4] == 5 + 21 + 37);
   CHECK(sums.partial[15] == 16 + 32);
   CHECK(sums.total() == 37 * 38 / 2);
+  x[1] = -2;
+  kernels::Sums magnitudes;
+  kernels::scalar::add_magnitudes(x.data(), x.size(), magnitudes);
+  CHECK(magnitudes.total() == 37 * 38 / 2);
+  x[1] = 2;
   kernels::scalar::add_squares(x.data(), x.size(), 1.0, squares);
   CHECK(squares.total() == 36 * 37 * 73 / 6);
   kernels::Sums order;
@@ -225,6 +245,22 @@ TEST_CASE("magnitudes up to 2^126 and far over the last level are clamped alike 
   }
 }
 
+TEST_CASE("without subtraction the decoded value is the level, and zero has no sign") {
+  const std::vector<float> x = {0.0f, -0.0f, -0x1p-149f, 2.0f, -3.0f};
+  const std::vector<float> expected = {0.0f, 0.0f, 0.0f, 2.0f, -3.0f};
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    std::vector<uint16_t> symbols(5);
+    std::vector<float> decoded(5), later(5);
+    kernels::half_dither_encode(x.data(), 5, kDraws, 0, {0.5f, 7}, symbols.data(), decoded.data());
+    kernels::half_dither_decode(symbols.data(), 5, {0.5f, 7}, later.data());
+    INFO(target);
+    CHECK(symbols == std::vector<uint16_t>{7, 7, 7, 11, 1});
+    CHECK(same_bits(decoded.data(), expected.data(), 5));
+    CHECK(same_bits(later.data(), expected.data(), 5));
+  }
+}
+
 TEST_CASE("a step of zero gives the middle symbol and +0") {
   const std::vector<float> x(100, -1.0f);
   for (const auto& target : kernels::available_targets()) {
@@ -235,6 +271,13 @@ TEST_CASE("a step of zero gives the middle symbol and +0") {
     kernels::dither_decode(symbols.data(), 100, kDraws, 3, {0.0f, 9}, later.data());
     CHECK(symbols == std::vector<uint16_t>(100, 9));
     const std::vector<float> zeros(100);
+    CHECK(same_bits(decoded.data(), zeros.data(), 100));
+    CHECK(same_bits(later.data(), zeros.data(), 100));
+    decoded.assign(100, 5.0f);
+    later.assign(100, 5.0f);
+    kernels::half_dither_encode(x.data(), 100, kDraws, 3, {0.0f, 9}, symbols.data(), decoded.data());
+    kernels::half_dither_decode(symbols.data(), 100, {0.0f, 9}, later.data());
+    CHECK(symbols == std::vector<uint16_t>(100, 9));
     CHECK(same_bits(decoded.data(), zeros.data(), 100));
     CHECK(same_bits(later.data(), zeros.data(), 100));
   }
@@ -433,6 +476,28 @@ TEST_CASE("stochastic narrowing turns at the same word on every target") {
       CHECK(got == up);
       kernels::narrow_half_by(type, x.data(), first_down.data(), kLen, got.data());
       CHECK(got == down);
+    }
+  }
+}
+
+TEST_CASE("byte planes are those of the definition on every target") {
+  for (const auto& target : kernels::available_targets()) {
+    const WithTarget with(target);
+    for (const uint32_t word : {1, 2, 4, 8, 16}) {
+      for (const size_t n : lengths()) {
+        const auto any = random_words(4 * n + 1, word);
+        const std::byte* in = reinterpret_cast<const std::byte*>(any.data()) + n % 4;
+        const size_t bytes = n * word;
+        std::vector<std::byte> planes(bytes);
+        kernels::scalar::split_planes(in, 0, n, word, planes.data());
+        Guarded<std::byte> split(bytes, n % 7), joined(bytes, n % 5);
+        kernels::split_planes(in, n, word, split.data());
+        kernels::join_planes(planes.data(), n, word, joined.data());
+        INFO(target << ", " << n << " words of " << word << " bytes");
+        REQUIRE((same_bits(split.data(), planes.data(), bytes) && split.intact()));
+        REQUIRE((same_bits(joined.data(), in, bytes) && joined.intact()));
+        if (n > 2 && word > 1) REQUIRE(split.data()[n + 2] == in[2 * word + 1]);
+      }
     }
   }
 }
