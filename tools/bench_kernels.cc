@@ -137,6 +137,31 @@ void half_decode(benchmark::State& state) {
       [&](size_t at, size_t n) { kernels::half_dither_decode(&data().symbols[at], n, lattice, &data().decoded[at]); });
 }
 
+std::vector<float> some_levels(const benchmark::State& state) {
+  std::vector<float> levels(static_cast<size_t>(state.range(0)));
+  const auto middle = static_cast<float>(levels.size() - 1) / 2;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const float t = (static_cast<float>(i) - middle) / middle;
+    levels[i] = t * (t < 0 ? -t : t);
+  }
+  return levels;
+}
+
+void levels_encode(benchmark::State& state) {
+  const auto levels = some_levels(state);
+  run(state, [&](size_t at, size_t n) {
+    kernels::levels_encode(&data().x[at], n, kDraws, at, levels.data(), static_cast<uint32_t>(levels.size()),
+                           &data().symbols[at], nullptr);
+  });
+}
+
+void levels_decode(benchmark::State& state) {
+  const auto levels = some_levels(state);
+  for (size_t i = 0; i < kLen; ++i) data().symbols[i] = static_cast<uint16_t>(i % levels.size());
+  run(state,
+      [&](size_t at, size_t n) { kernels::levels_decode(&data().symbols[at], n, levels.data(), &data().decoded[at]); });
+}
+
 // Words of 1 to 8 bytes; a float is four bytes here, whatever the word.
 void split_planes(benchmark::State& state) {
   const auto word = static_cast<uint32_t>(state.range(0));
@@ -219,6 +244,8 @@ BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(decode)->Arg(3)->Arg(65535);
 BENCHMARK(half_encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(half_decode)->Arg(3)->Arg(65535);
+BENCHMARK(levels_encode)->Arg(4)->Arg(16)->Arg(256)->Arg(65536);
+BENCHMARK(levels_decode)->Arg(16)->Arg(65536);
 BENCHMARK(widen)->Arg(0)->Arg(1);
 BENCHMARK(narrow_to_nearest)->Arg(0)->Arg(1);
 BENCHMARK(narrow_stochastically)->Arg(0)->Arg(1);

@@ -13,7 +13,7 @@ namespace {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> found = simd_targets();
-    found.push_back({"scalar", nullptr, nullptr, nullptr});
+    found.push_back({"scalar", nullptr, nullptr, nullptr, nullptr});
     return found;
   }();
   return all;
@@ -96,6 +96,19 @@ void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, floa
   const Table* simd = table();
   const size_t done = simd == nullptr || lattice.step == 0 ? 0 : simd->half_dither_decode(symbols, n, lattice, out);
   scalar::half_dither_decode(symbols + done, n - done, lattice, out + done);
+}
+
+void levels_encode(const float* x, size_t n, const Draws& draws, uint64_t first, const float* levels, uint32_t count,
+                   uint16_t* symbols, float* decoded) {
+  const LevelTable* simd = chosen().load(std::memory_order_acquire)->levels;
+  if (simd == nullptr) return scalar::levels_encode(x, n, draws, first, levels, count, symbols, decoded);
+  simd->levels_encode(x, n, plain(draws), first, levels, count, symbols, decoded);
+}
+
+void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float* out) {
+  const LevelTable* simd = chosen().load(std::memory_order_acquire)->levels;
+  const size_t done = simd == nullptr ? 0 : simd->levels_decode(symbols, n, levels, out);
+  scalar::levels_decode(symbols + done, n - done, levels, out + done);
 }
 
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols) {

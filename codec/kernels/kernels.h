@@ -80,6 +80,20 @@ void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t f
                         uint16_t* symbols, float* decoded);
 void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
 
+// Stochastic rounding to levels[0] < ... < levels[count - 1], finite, count from 2 to 65,536. x, which must not be a
+// NaN, is clamped to them (-0 counts as 0). In low <= x <= high, neighbouring levels, and v the draw of coordinate
+// first + i:
+//   x >= 0: up iff x - low > (1 - v) (high - low);   x < 0: down iff high - x > v (high - low)
+// all in float64: the distance from the neighbour towards zero, against the thresholds of dither_encode. So the
+// probability is right to 2^-24 of a gap, the same for x among the levels and -x among the mirrored ones, and a level
+// stays what it is. A float32 quotient would not do: the differences of levels of different size are not float32, and
+// rounding them shifts all of an interval to one side. decoded (if not null) is levels[symbol].
+void levels_encode(const float* x, size_t n, const Draws& draws, uint64_t first, const float* levels, uint32_t count,
+                   uint16_t* symbols, float* decoded);
+
+// out[i] = levels[symbols[i]]. The caller has checked that there are such levels.
+void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float* out);
+
 // The two base-L digits of each byte, the least significant first. L is 2 to 16; bytes are below L^2.
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
 
@@ -118,6 +132,9 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
 void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
                         uint16_t* symbols, float* decoded);
 void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
+void levels_encode(const float* x, size_t n, const Draws& draws, uint64_t first, const float* levels, uint32_t count,
+                   uint16_t* symbols, float* decoded);
+void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float* out);
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
 void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);

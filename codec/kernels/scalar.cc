@@ -138,6 +138,20 @@ void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, floa
   }
 }
 
+void levels_encode(const float* x, size_t n, const Draws& draws, uint64_t first, const float* levels, uint32_t count,
+                   uint16_t* symbols, float* decoded) {
+  Words words(draws, first);
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t symbol = round_to_levels(x[i], draw_v(words.next()), levels, count);
+    symbols[i] = static_cast<uint16_t>(symbol);
+    if (decoded != nullptr) decoded[i] = levels[symbol];
+  }
+}
+
+void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float* out) {
+  for (size_t i = 0; i < n; ++i) out[i] = levels[symbols[i]];
+}
+
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols) {
   for (size_t i = 0; i < n; ++i) {
     const auto pair = static_cast<uint32_t>(in[i]);

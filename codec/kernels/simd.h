@@ -52,15 +52,24 @@ struct HalfTable {
   size_t (*narrow_half_by)(Half type, const float* x, const uint32_t* words, size_t n, uint8_t* out, bool* fits);
 };
 
+// simd_levels.cc. levels_decode as above; levels_encode takes all.
+struct LevelTable {
+  void (*levels_encode)(const float* x, size_t n, PlainDraws draws, uint64_t first, const float* levels, uint32_t count,
+                        uint16_t* symbols, float* decoded);
+  size_t (*levels_decode)(const uint16_t* symbols, size_t n, const float* levels, float* out);
+};
+
 // Of Highway's chosen target; null for its fallback without vectors.
 const ByteTable* chosen_byte_table();
 const HalfTable* chosen_half_table();
+const LevelTable* chosen_level_table();
 
 struct Target {
   std::string name;
   const Table* table;
   const ByteTable* bytes;
   const HalfTable* half;
+  const LevelTable* levels;
 };
 
 // Those that this machine can run, best first.

@@ -16,6 +16,8 @@ namespace gradcodec::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
+namespace {
+
 namespace hn = hwy::HWY_NAMESPACE;
 
 using WordTag = hn::ScalableTag<uint32_t>;
@@ -299,6 +301,8 @@ size_t join_planes(const uint8_t* in, size_t words, uint32_t word, uint8_t* out)
 }
 
 constexpr ByteTable kTable = {split_pairs, split_groups, join_quads, split_planes, join_planes};
+
+}  // namespace
 #endif
 
 const ByteTable* get_byte_table() {

@@ -16,6 +16,8 @@ namespace gradcodec::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
+namespace {
+
 namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatTag = hn::ScalableTag<float>;
@@ -194,6 +196,8 @@ size_t narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n
 }
 
 constexpr HalfTable kTable = {widen_half, narrow_half, narrow_half_by};
+
+}  // namespace
 #endif
 
 const HalfTable* get_half_table() {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/kernels/kernels.h"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -497,6 +498,75 @@ TEST_CASE("byte planes are those of the definition on every target") {
         REQUIRE((same_bits(split.data(), planes.data(), bytes) && split.intact()));
         REQUIRE((same_bits(joined.data(), in, bytes) && joined.intact()));
         if (n > 2 && word > 1) REQUIRE(split.data()[n + 2] == in[2 * word + 1]);
+      }
+    }
+  }
+}
+
+namespace {
+
+// Levels with gaps of many sizes, symmetric or not, zero among them or not.
+std::vector<std::vector<float>> level_tables() {
+  std::vector<std::vector<float>> tables = {
+      {-1.0f, 1.0f},
+      {0.0f, 1.0f},
+      {-3.0f, -1.0f},
+      {-1.0f, -0.5f, 0.0f, 0.5f, 1.0f},
+      {-0x1p126f, -1.0f, -0x1p-149f, 0x1p-149f, 1.0f, 0x1p126f},
+      {-0.3f, -0.1f, -0.0f, 0.25f, 7.0f},
+  };
+  for (const uint32_t count : {15, 16, 17, 31, 255, 256, 65536}) {
+    const auto words = random_words(count, count);
+    std::vector<float> levels(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      levels[i] = static_cast<float>(static_cast<int32_t>(words[i])) * (i % 3 == 0 ? 0x1p-31f : 0x1p-36f);
+    }
+    std::sort(levels.begin(), levels.end());
+    levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+    tables.push_back(levels);
+  }
+  return tables;
+}
+
+// Values between, on, next to and beyond the levels.
+std::vector<float> among_levels(size_t n, const std::vector<float>& levels) {
+  const auto words = random_words(3 * n, 7);
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    const size_t j = words[n + i] % (levels.size() - 1);
+    const float low = levels[j], high = levels[j + 1], part = static_cast<float>(words[i] >> 8) * 0x1p-24f;
+    const float choices[] = {low * (1 - part) + high * part, low,   high, std::nextafter(low, high),
+                             std::nextafter(high, low),      -0.0f, 0.0f, part * 2 * levels.back()};
+    x[i] = choices[words[2 * n + i] % 8];
+  }
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("rounding to levels is that of the definition on every target") {
+  for (const auto& levels : level_tables()) {
+    const auto count = static_cast<uint32_t>(levels.size());
+    const auto x = among_levels(5000, levels);
+    for (const auto& target : kernels::available_targets()) {
+      const WithTarget with(target);
+      for (const size_t n : lengths()) {
+        if (n > 4500) continue;
+        const uint64_t first = kFirsts[n % std::size(kFirsts)];
+        const float* from = x.data() + n % 13;
+        std::vector<uint16_t> symbols(n);
+        std::vector<float> decoded(n);
+        kernels::scalar::levels_encode(from, n, kDraws, first, levels.data(), count, symbols.data(), decoded.data());
+        Guarded<uint16_t> got(n, n % 7), got_alone(n, n % 5);
+        Guarded<float> got_decoded(n, n % 7), got_later(n, n % 3);
+        kernels::levels_encode(from, n, kDraws, first, levels.data(), count, got.data(), got_decoded.data());
+        kernels::levels_encode(from, n, kDraws, first, levels.data(), count, got_alone.data(), nullptr);
+        kernels::levels_decode(symbols.data(), n, levels.data(), got_later.data());
+        INFO(target << ", " << count << " levels, " << n << " from " << first);
+        REQUIRE((same_bits(got.data(), symbols.data(), n) && got.intact()));
+        REQUIRE((same_bits(got_alone.data(), symbols.data(), n) && got_alone.intact()));
+        REQUIRE((same_bits(got_decoded.data(), decoded.data(), n) && got_decoded.intact()));
+        REQUIRE((same_bits(got_later.data(), decoded.data(), n) && got_later.intact()));
       }
     }
   }
