@@ -67,7 +67,7 @@ std::vector<float> lattice_floats(size_t n, Lattice lattice) {
   return x;
 }
 
-constexpr uint16_t kCanary = 0xABCD;
+constexpr uint8_t kCanary = 0xAB;
 
 // A buffer that notices writes past its ends, at any alignment.
 template <typename T>
