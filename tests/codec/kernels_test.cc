@@ -571,3 +571,26 @@ TEST_CASE("rounding to levels is that of the definition on every target") {
     }
   }
 }
+
+TEST_CASE("a value exactly at its threshold among levels stays nearer zero on every target") {
+  constexpr size_t kLen = 200;
+  std::vector<uint32_t> words(kLen);
+  kernels::scalar::philox_words(kDraws, 3, kLen, words.data());
+  std::vector<float> x(kLen);
+  for (size_t i = 0; i < kLen; ++i) {
+    const float v = (static_cast<float>(words[i] >> 9) + 0.5f) * 0x1p-23f;
+    x[i] = i % 2 == 0 ? 1.0f - v : -v;
+  }
+  for (const size_t count : {3, 21}) {  // by both searches
+    std::vector<float> levels(count);
+    for (size_t i = 0; i < count; ++i) levels[i] = static_cast<float>(i) - 1.0f;
+    for (const auto& target : kernels::available_targets()) {
+      const WithTarget with(target);
+      std::vector<uint16_t> symbols(kLen);
+      kernels::levels_encode(x.data(), kLen, kDraws, 3, levels.data(), static_cast<uint32_t>(count), symbols.data(),
+                             nullptr);
+      INFO(target << ", " << count << " levels");
+      CHECK(symbols == std::vector<uint16_t>(kLen, 1));
+    }
+  }
+}
