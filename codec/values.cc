@@ -73,6 +73,17 @@ bool store_wide(std::span<const float> x, const DType& dtype, std::span<std::byt
                                ", beyond the range of " + dtype.name() + ": write a wider type with --dtype f4");
 }
 
+// Names the first finite element beyond `largest`.
+[[noreturn]] void fail_too_large(std::span<const float> x, uint64_t first, const DType& dtype, float largest) {
+  const auto beyond = [&](float value) { return std::isfinite(value) && std::fabs(value) > largest; };
+  const auto found = std::find_if(x.begin(), x.end(), beyond);
+  too_large(*found, first + static_cast<uint64_t>(found - x.begin()), dtype);
+}
+
+kernels::Half half_of(const DType& dtype) {
+  return dtype.code == DType::f2 ? kernels::Half::float16 : kernels::Half::bfloat16;
+}
+
 }  // namespace
 
 void widen(const DType& dtype, ByteView in, std::span<float> out) {
@@ -83,11 +94,8 @@ void widen(const DType& dtype, ByteView in, std::span<float> out) {
     case DType::f8:
       widen_doubles(in, out);
       return;
-    case DType::f2:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = float16_to_float32(element<uint16_t>(in, i));
-      return;
     default:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = bfloat16_to_float32(element<uint16_t>(in, i));
+      kernels::widen_half(half_of(dtype), in.data(), out.size(), out.data());
   }
 }
 
@@ -108,14 +116,12 @@ void narrow(std::span<const float> x, const DType& dtype, const kernels::Draws& 
             std::span<std::byte> out) {
   if (store_wide(x, dtype, out)) return;
   std::array<uint32_t, 1024> words;
-  const auto narrow_one = dtype.code == DType::f2 ? narrow_to_float16 : narrow_to_bfloat16;
+  const kernels::Half type = half_of(dtype);
   for (size_t at = 0; at < x.size(); at += words.size()) {
     const size_t count = std::min(words.size(), x.size() - at);
     kernels::philox_words(draws, first + at, count, words.data());
-    for (size_t i = 0; i < count; ++i) {
-      const std::optional<uint16_t> bits = narrow_one(x[at + i], words[i]);
-      if (!bits) too_large(x[at + i], first + at + i, dtype);
-      set_element(out, at + i, *bits);
+    if (!kernels::narrow_half_by(type, &x[at], words.data(), count, out.data() + 2 * at)) {
+      fail_too_large(x, first, dtype, type == kernels::Half::float16 ? 65504.0f : 0x1.fep127f);
     }
   }
 }
@@ -142,12 +148,10 @@ void narrowing_laws(std::span<const float> x, const DType& dtype, std::span<Law>
 
 void round_to(std::span<const float> x, const DType& dtype, uint64_t first, std::span<std::byte> out) {
   if (store_wide(x, dtype, out)) return;
-  const auto round_one = dtype.code == DType::f2 ? float32_to_float16 : float32_to_bfloat16;
-  const uint16_t infinity = dtype.code == DType::f2 ? 0x7C00 : 0x7F80;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const uint16_t bits = round_one(x[i]);
-    if ((bits & 0x7FFF) == infinity && std::isfinite(x[i])) too_large(x[i], first + i, dtype);
-    set_element(out, i, bits);
+  const kernels::Half type = half_of(dtype);
+  if (!kernels::narrow_half(type, x.data(), x.size(), out.data())) {
+    // Half a step past the largest, which is where rounding goes to infinity: the largest float32 that does not.
+    fail_too_large(x, first, dtype, type == kernels::Half::float16 ? 0x1.ffdffep15f : 0x1.fefffep127f);
   }
 }
 

@@ -87,6 +87,14 @@ void sum(benchmark::State& state) {
   });
 }
 
+void magnitudes(benchmark::State& state) {
+  run(state, [](size_t at, size_t n) {
+    kernels::Sums sums;
+    kernels::add_magnitudes(&data().x[at], n, sums);
+    benchmark::DoNotOptimize(sums);
+  });
+}
+
 void squares(benchmark::State& state) {
   run(state, [](size_t at, size_t n) {
     kernels::Sums sums;
@@ -114,6 +122,88 @@ void decode(benchmark::State& state) {
   for (size_t i = 0; i < kLen; ++i) data().symbols[i] = static_cast<uint16_t>(i % (2 * lattice.max_level + 1));
   run(state, [&](size_t at, size_t n) {
     kernels::dither_decode(&data().symbols[at], n, kDraws, at, lattice, &data().decoded[at]);
+  });
+}
+
+void half_encode_and_decode(benchmark::State& state) {
+  const auto lattice = lattice_of(state);
+  run(state, [&](size_t at, size_t n) {
+    kernels::half_dither_encode(&data().x[at], n, kDraws, at, lattice, &data().symbols[at], &data().decoded[at]);
+  });
+}
+
+void half_decode(benchmark::State& state) {
+  const auto lattice = lattice_of(state);
+  for (size_t i = 0; i < kLen; ++i) data().symbols[i] = static_cast<uint16_t>(i % (2 * lattice.max_level + 1));
+  run(state,
+      [&](size_t at, size_t n) { kernels::half_dither_decode(&data().symbols[at], n, lattice, &data().decoded[at]); });
+}
+
+std::vector<float> some_levels(const benchmark::State& state) {
+  std::vector<float> levels(static_cast<size_t>(state.range(0)));
+  const auto middle = static_cast<float>(levels.size() - 1) / 2;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const float t = (static_cast<float>(i) - middle) / middle;
+    levels[i] = t * (t < 0 ? -t : t);
+  }
+  return levels;
+}
+
+void levels_encode(benchmark::State& state) {
+  const auto levels = some_levels(state);
+  run(state, [&](size_t at, size_t n) {
+    kernels::levels_encode(&data().x[at], n, kDraws, at, levels.data(), static_cast<uint32_t>(levels.size()),
+                           &data().symbols[at], nullptr);
+  });
+}
+
+void levels_decode(benchmark::State& state) {
+  const auto levels = some_levels(state);
+  for (size_t i = 0; i < kLen; ++i) data().symbols[i] = static_cast<uint16_t>(i % levels.size());
+  run(state,
+      [&](size_t at, size_t n) { kernels::levels_decode(&data().symbols[at], n, levels.data(), &data().decoded[at]); });
+}
+
+// Words of 1 to 8 bytes; a float is four bytes here, whatever the word.
+void split_planes(benchmark::State& state) {
+  const auto word = static_cast<uint32_t>(state.range(0));
+  run(state, [&](size_t at, size_t n) {
+    kernels::split_planes(reinterpret_cast<const std::byte*>(&data().x[at]), n * 4 / word, word,
+                          reinterpret_cast<std::byte*>(&data().decoded[at]));
+  });
+}
+
+void join_planes(benchmark::State& state) {
+  const auto word = static_cast<uint32_t>(state.range(0));
+  run(state, [&](size_t at, size_t n) {
+    kernels::join_planes(reinterpret_cast<const std::byte*>(&data().x[at]), n * 4 / word, word,
+                         reinterpret_cast<std::byte*>(&data().decoded[at]));
+  });
+}
+
+kernels::Half half_of(const benchmark::State& state) {
+  return state.range(0) == 0 ? kernels::Half::float16 : kernels::Half::bfloat16;
+}
+
+void widen(benchmark::State& state) {
+  const kernels::Half type = half_of(state);
+  auto* halves = reinterpret_cast<std::byte*>(data().symbols.data());
+  kernels::narrow_half(type, data().x.data(), kLen, halves);
+  run(state, [&](size_t at, size_t n) { kernels::widen_half(type, halves + 2 * at, n, &data().decoded[at]); });
+}
+
+void narrow_to_nearest(benchmark::State& state) {
+  const kernels::Half type = half_of(state);
+  auto* halves = reinterpret_cast<std::byte*>(data().symbols.data());
+  run(state, [&](size_t at, size_t n) { kernels::narrow_half(type, &data().x[at], n, halves + 2 * at); });
+}
+
+// Without the drawing of the words.
+void narrow_stochastically(benchmark::State& state) {
+  const kernels::Half type = half_of(state);
+  auto* halves = reinterpret_cast<std::byte*>(data().symbols.data());
+  run(state, [&](size_t at, size_t n) {
+    kernels::narrow_half_by(type, &data().x[at], data().words.data(), n, halves + 2 * at);
   });
 }
 
@@ -193,12 +283,23 @@ BENCHMARK(philox);
 BENCHMARK(philox_in_cache);
 BENCHMARK(max_abs);
 BENCHMARK(sum);
+BENCHMARK(magnitudes);
 BENCHMARK(squares);
 BENCHMARK(encode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(decode)->Arg(3)->Arg(65535);
-BENCHMARK_CAPTURE(shrink, pack, pack_coder())->ArgsProduct({{3, 5, 16, 255, 65535}, {1}});
-BENCHMARK_CAPTURE(expand, pack, pack_coder())->ArgsProduct({{3, 5, 16, 255, 65535}, {1}});
+BENCHMARK(half_encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
+BENCHMARK(half_decode)->Arg(3)->Arg(65535);
+BENCHMARK(levels_encode)->Arg(4)->Arg(16)->Arg(256)->Arg(65536);
+BENCHMARK(levels_decode)->Arg(16)->Arg(65536);
+BENCHMARK(widen)->Arg(0)->Arg(1);
+BENCHMARK(narrow_to_nearest)->Arg(0)->Arg(1);
+BENCHMARK(narrow_stochastically)->Arg(0)->Arg(1);
+BENCHMARK(split_planes)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
+BENCHMARK(join_planes)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
+
+BENCHMARK_CAPTURE(shrink, pack, pack_coder())->ArgsProduct({{3, 5, 7, 15, 16, 17, 255, 1025, 65535}, {1}});
+BENCHMARK_CAPTURE(expand, pack, pack_coder())->ArgsProduct({{3, 5, 7, 15, 16, 17, 255, 1025, 65535}, {1}});
 BENCHMARK_CAPTURE(shrink, elias, elias_coder())->ArgsProduct({{3, 255, 65535}, {1, 2, 13, 100}});
 BENCHMARK_CAPTURE(expand, elias, elias_coder())->ArgsProduct({{3, 255, 65535}, {1, 2, 13, 100}});
 BENCHMARK(contexts);

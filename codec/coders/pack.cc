@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <utility>
+
+#include "codec/kernels/divisor.h"
+#include "codec/kernels/kernels.h"
 
 namespace gradcodec {
 namespace {
@@ -48,57 +50,12 @@ Plan make_plan(const PackGroup& group, uint32_t alphabet, uint64_t count) {
   return {group, count / group.digits, last_group(alphabet, count % group.digits)};
 }
 
-// n / divisor and n % divisor for n < 2^31 and a divisor of 2 to 65,536, by one multiplication. With s = 31 +
-// ceil(log2 d) and m = floor(2^s / d) + 1, m d = 2^s + e with 0 < e <= d <= 2^(s-31); n m / 2^s = n / d + n e / (d
-// 2^s), and the last term is below 1 / d, so the floor is right. m <= 2^32, so n m < 2^63.
-class SmallDivisor {
- public:
-  explicit SmallDivisor(uint32_t divisor)
-      : divisor_(divisor),
-        shift_(31 + std::bit_width(divisor - 1)),
-        multiplier_((uint64_t{1} << shift_) / divisor + 1) {}
-
-  // Replaces n by the quotient, returns the remainder.
-  uint32_t divide(uint32_t& n) const {
-    const auto quotient = static_cast<uint32_t>(n * multiplier_ >> shift_);
-    const uint32_t rest = n - quotient * divisor_;
-    n = quotient;
-    return rest;
-  }
-
- private:
-  uint32_t divisor_;
-  int shift_;
-  uint64_t multiplier_;
-};
-
-// Takes the digits off a value: limbs of as many digits as stay below 2^31 by 64-bit divisions, one in up to 30
-// digits, then the digits of each limb by multiplications.
-class Digits {
- public:
-  explicit Digits(uint32_t alphabet) : digit_(alphabet) {
-    while (limb_ * alphabet < uint64_t{1} << 31) {
-      limb_ *= alphabet;
-      ++limb_digits_;
-    }
-  }
-
-  void split(uint64_t value, uint32_t digits, uint16_t* out) const {
-    while (digits > limb_digits_) {
-      auto limb = static_cast<uint32_t>(value % limb_);
-      value /= limb_;
-      for (uint32_t j = 0; j < limb_digits_; ++j) *out++ = static_cast<uint16_t>(digit_.divide(limb));
-      digits -= limb_digits_;
-    }
-    auto limb = static_cast<uint32_t>(value);
-    for (uint32_t j = 0; j < digits; ++j) *out++ = static_cast<uint16_t>(digit_.divide(limb));
-  }
-
- private:
-  SmallDivisor digit_;
-  uint64_t limb_ = 1;
-  uint32_t limb_digits_ = 0;
-};
+// The digits of a value, digit by digit: for what is left over, and for large alphabets, whose groups have few.
+void split(uint64_t value, const kernels::Divisor& by_alphabet, uint32_t digits, uint16_t* out) {
+  if (digits == 0) return;
+  *out++ = static_cast<uint16_t>(by_alphabet.divide_any(value));
+  for (uint32_t j = 1; j < digits; ++j) *out++ = static_cast<uint16_t>(by_alphabet.divide(value));
+}
 
 uint64_t join(const uint16_t* symbols, uint32_t alphabet, uint32_t digits) {
   uint64_t value = 0;
@@ -126,11 +83,41 @@ void store(std::span<std::byte> out, uint64_t at, uint32_t size, uint64_t value)
   }
 }
 
-// Groups of one byte; the digits are a template argument so that the inner loop unrolls.
+// Up to eight digits, as the bytes of a word, to d_0 + d_1 L + ... + d_(k-1) L^(k-1), where L^k <= 256: the product's
+// byte k - 1. What is below it does not carry, and bytes of the word from k on do not reach it.
+template <uint32_t kDigits>
+class ByteJoiner {
+ public:
+  explicit ByteJoiner(uint32_t alphabet) {
+    for (uint64_t j = 0, power = 1; j < kDigits; ++j, power *= alphabet) weights_ = weights_ << 8 | power;
+  }
+
+  uint8_t join(uint64_t digits) const { return static_cast<uint8_t>(digits * weights_ >> (8 * (kDigits - 1))); }
+
+ private:
+  uint64_t weights_ = 0;
+};
+
+// Groups of one byte; the digits are a template argument so that the inner loop unrolls. Many digits go through bytes.
 template <uint32_t kDigits>
 void pack_bytes(const uint16_t* symbols, uint64_t groups, uint32_t alphabet, std::byte* out) {
-  for (uint64_t i = 0; i < groups; ++i, symbols += kDigits) {
-    out[i] = static_cast<std::byte>(join(symbols, alphabet, kDigits));
+  if constexpr (kDigits <= 2) {
+    for (uint64_t i = 0; i < groups; ++i, symbols += kDigits) {
+      out[i] = static_cast<std::byte>(join(symbols, alphabet, kDigits));
+    }
+  } else {
+    constexpr uint64_t kBlock = 256;
+    const ByteJoiner<kDigits> joiner(alphabet);
+    std::array<uint8_t, kBlock * kDigits + sizeof(uint64_t)> narrow = {};
+    for (uint64_t at = 0; at < groups; at += kBlock) {
+      const uint64_t len = std::min(kBlock, groups - at);
+      for (uint64_t i = 0; i < len * kDigits; ++i) narrow[i] = static_cast<uint8_t>(symbols[at * kDigits + i]);
+      for (uint64_t i = 0; i < len; ++i) {
+        uint64_t digits;
+        std::memcpy(&digits, narrow.data() + i * kDigits, sizeof digits);
+        out[at + i] = static_cast<std::byte>(joiner.join(digits));
+      }
+    }
   }
 }
 
@@ -140,29 +127,105 @@ void pack_bytes_of(std::integer_sequence<uint32_t, kDigits...>, const PackGroup&
   (void)((group.digits == kDigits + 1 && (pack_bytes<kDigits + 1>(symbols, groups, alphabet, out), true)) || ...);
 }
 
+// Groups of several bytes are joined and split by quads, four digits each, the last perhaps fewer: what a word holds of
+// 16-bit symbols. The alphabets of such groups are below 139, since above one byte a digit is best, but for those from
+// 257 on.
+constexpr uint32_t kMaxQuadAlphabet = 138, kMaxQuads = 6;
+
+bool has_quads(const PackGroup& group, uint32_t alphabet) {
+  return group.size > 1 && alphabet <= kMaxQuadAlphabet && group.digits <= 4 * kMaxQuads;
+}
+
+// Packs those of `groups` groups that have eight bytes before the end of the last, and returns how many.
+template <uint32_t kQuads>
+uint64_t pack_quads(const uint16_t* symbols, uint64_t groups, const PackGroup& group, uint32_t alphabet,
+                    std::byte* out) {
+  constexpr uint64_t kBlock = 64;
+  const uint64_t scale = uint64_t{alphabet} * alphabet * alphabet * alphabet;
+  const uint64_t last_mask = ~uint64_t{0} >> 16 * (4 * kQuads - group.digits);
+  std::array<uint16_t, kBlock * kQuads * 4> padded;
+  std::array<uint32_t, kBlock * kQuads> quads;
+  const uint64_t end = groups - std::min<uint64_t>(groups, sizeof(uint64_t) / group.size);
+  for (uint64_t at = 0; at < end; at += kBlock) {
+    const uint64_t len = std::min(kBlock, end - at);
+    const uint16_t* from = symbols + at * group.digits;
+    if (group.digits % 4 != 0) {
+      for (uint64_t i = 0; i < len; ++i) {
+        uint16_t* to = padded.data() + i * kQuads * 4;
+        const uint16_t* one = from + i * group.digits;
+        uint64_t last;  // the next group's first symbols are read too, and cut off
+        std::memcpy(&last, one + (kQuads - 1) * 4, sizeof last);
+        last &= last_mask;
+        std::memcpy(to, one, (kQuads - 1) * sizeof last);
+        std::memcpy(to + (kQuads - 1) * 4, &last, sizeof last);
+      }
+    }
+    kernels::join_quads(group.digits % 4 == 0 ? from : padded.data(), len * kQuads, alphabet, quads.data());
+    for (uint64_t i = 0; i < len; ++i) {
+      uint64_t value = quads[i * kQuads + kQuads - 1];
+      for (uint32_t j = kQuads - 1; j-- > 0;) value = value * scale + quads[i * kQuads + j];
+      std::memcpy(out + (at + i) * group.size, &value, sizeof value);  // zeros behind it: later groups overwrite them
+    }
+  }
+  return end;
+}
+
+template <uint32_t... kQuads>
+uint64_t pack_quads_of(std::integer_sequence<uint32_t, kQuads...>, const uint16_t* symbols, uint64_t groups,
+                       const PackGroup& group, uint32_t alphabet, std::byte* out) {
+  uint64_t done = 0;
+  (void)(((group.digits + 3) / 4 == kQuads + 1 &&
+          (done = pack_quads<kQuads + 1>(symbols, groups, group, alphabet, out), true)) ||
+         ...);
+  return done;
+}
+
 [[noreturn]] void fail_digits(uint32_t alphabet) {
   throw Error(Exit::bad_input,
               "packed symbols hold a group that is no number of base " + std::to_string(alphabet) + " with its digits");
 }
 
-// Groups of one byte, through a table of the digits of each byte.
+// Groups of one byte, through a table of the digits of each byte; two digits through a kernel.
 void expand_bytes(const std::byte* in, uint64_t groups, const PackGroup& group, uint32_t alphabet, uint16_t* out) {
   constexpr uint32_t kRow = 8;  // the most digits of a byte, so that a row is one 16-byte copy
+  uint8_t largest = 0;
+  for (uint64_t i = 0; i < groups; ++i) largest = std::max(largest, static_cast<uint8_t>(in[i]));
+  if (largest > group.max_value) fail_digits(alphabet);
+  if (group.digits == 2) return kernels::split_pairs(in, groups, alphabet, out);
   std::array<std::array<uint16_t, kRow>, 256> table = {};
-  const Digits digits(alphabet);
-  for (uint32_t value = 0; value <= group.max_value; ++value) digits.split(value, group.digits, table[value].data());
+  const kernels::Divisor by_alphabet(alphabet);
+  for (uint32_t value = 0; value <= group.max_value; ++value) {
+    split(value, by_alphabet, group.digits, table[value].data());
+  }
   // A whole row is copied while it stays inside the output; the last eight groups give at least as many symbols.
-  uint32_t largest = 0;
+  const uint64_t whole = groups - std::min<uint64_t>(groups, kRow);
   for (uint64_t i = 0; i < groups; ++i, out += group.digits) {
-    const auto value = static_cast<uint32_t>(in[i]);
-    largest = std::max(largest, value);
-    if (i + kRow <= groups) {
-      std::memcpy(out, table[value].data(), sizeof table[value]);
+    const auto& row = table[static_cast<uint32_t>(in[i])];
+    if (i < whole) {
+      std::memcpy(out, row.data(), sizeof row);
     } else {
-      std::copy_n(table[value].data(), group.digits, out);
+      std::copy_n(row.data(), group.digits, out);
     }
   }
-  if (largest > group.max_value) fail_digits(alphabet);
+}
+
+// Groups of quads, those that have eight bytes before the end of the last. Returns how many.
+uint64_t expand_quads(const std::byte* in, uint64_t groups, const PackGroup& group, uint32_t alphabet, uint16_t* out) {
+  constexpr uint64_t kBlock = 64;
+  const uint64_t mask = max_of_bytes(group.size), end = groups - sizeof(uint64_t) / group.size;
+  std::array<uint64_t, kBlock> values;
+  for (uint64_t at = 0; at < end; at += kBlock) {
+    const uint64_t len = std::min(kBlock, end - at);
+    uint64_t largest = 0;
+    for (uint64_t i = 0; i < len; ++i) {
+      std::memcpy(&values[i], in + (at + i) * group.size, sizeof(uint64_t));
+      values[i] &= mask;
+      largest = std::max(largest, values[i]);
+    }
+    if (largest > group.max_value) fail_digits(alphabet);
+    kernels::split_groups(values.data(), len, alphabet, group.digits, out + at * group.digits);
+  }
+  return end;
 }
 
 // Groups of one digit: the symbols themselves, in one or two bytes.
@@ -184,44 +247,54 @@ void check_alphabet(uint32_t alphabet, uint64_t count) {
 }
 
 void expand_symbols(ByteView in, uint64_t count, uint32_t alphabet, const Plan& plan, uint16_t* out) {
-  constexpr uint64_t kTableWorth = 512;  // fewer groups than this are not worth a table
-  if (plan.group.digits == 1 && plan.group.size == 1) return expand_plain<uint8_t>(in.data(), count, alphabet, out);
-  if (plan.group.digits == 1 && plan.group.size == 2) return expand_plain<uint16_t>(in.data(), count, alphabet, out);
-  const Digits digits(alphabet);
-  uint64_t at = 0;
-  const auto take = [&](const PackGroup& group) {
-    const uint64_t value = load(in, at, group.size);
-    if (value > group.max_value) fail_digits(alphabet);
-    digits.split(value, group.digits, out);
-    at += group.size;
-    out += group.digits;
-  };
-  if (plan.group.size == 1 && plan.full >= kTableWorth) {
-    expand_bytes(in.data(), plan.full, plan.group, alphabet, out);
-    at = plan.full;
-    out += plan.full * plan.group.digits;
-  } else {
-    for (uint64_t i = 0; i < plan.full; ++i) take(plan.group);
+  constexpr uint64_t kBulkWorth = 512;  // fewer groups than this are not worth a table or a kernel
+  const PackGroup& group = plan.group;
+  if (group.digits == 1 && group.size == 1) return expand_plain<uint8_t>(in.data(), count, alphabet, out);
+  if (group.digits == 1 && group.size == 2) return expand_plain<uint16_t>(in.data(), count, alphabet, out);
+  uint64_t done = 0;
+  if (plan.full >= kBulkWorth && group.size == 1) {
+    done = plan.full;
+    expand_bytes(in.data(), done, group, alphabet, out);
+  } else if (plan.full >= kBulkWorth && has_quads(group, alphabet)) {
+    done = expand_quads(in.data(), plan.full, group, alphabet, out);
   }
+  const kernels::Divisor by_alphabet(alphabet);
+  uint64_t at = done * group.size;
+  out += done * group.digits;
+  const auto take = [&](const PackGroup& one) {
+    const uint64_t value = load(in, at, one.size);
+    if (value > one.max_value) fail_digits(alphabet);
+    split(value, by_alphabet, one.digits, out);
+    at += one.size;
+    out += one.digits;
+  };
+  for (; done < plan.full; ++done) take(group);
   if (plan.last.digits > 0) take(plan.last);
 }
 
 void shrink_symbols(const std::vector<uint16_t>& symbols, uint32_t alphabet, const Plan& plan,
                     std::span<std::byte> out) {
+  const PackGroup& group = plan.group;
   const uint16_t* from = symbols.data();
-  uint64_t at = 0;
-  const auto give = [&](const PackGroup& group) {
-    store(out, at, group.size, join(from, alphabet, group.digits));
-    at += group.size;
-    from += group.digits;
-  };
-  if (plan.group.size == 1) {
-    pack_bytes_of(std::make_integer_sequence<uint32_t, 8>(), plan.group, from, plan.full, alphabet, out.data());
-    at = plan.full;
-    from += plan.full * plan.group.digits;
-  } else {
-    for (uint64_t i = 0; i < plan.full; ++i) give(plan.group);
+  uint64_t done = 0;
+  if (group.digits == 1 && group.size == 2) {
+    done = plan.full;
+    if (done > 0) std::memcpy(out.data(), from, out.size());
+  } else if (group.size == 1) {
+    done = plan.full;
+    pack_bytes_of(std::make_integer_sequence<uint32_t, 8>(), group, from, done, alphabet, out.data());
+  } else if (has_quads(group, alphabet)) {
+    done =
+        pack_quads_of(std::make_integer_sequence<uint32_t, kMaxQuads>(), from, plan.full, group, alphabet, out.data());
   }
+  uint64_t at = done * group.size;
+  from += done * group.digits;
+  const auto give = [&](const PackGroup& one) {
+    store(out, at, one.size, join(from, alphabet, one.digits));
+    at += one.size;
+    from += one.digits;
+  };
+  for (; done < plan.full; ++done) give(group);
   if (plan.last.digits > 0) give(plan.last);
 }
 

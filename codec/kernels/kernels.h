@@ -50,6 +50,8 @@ struct Lattice {
   uint32_t max_level;  // M, at most 32,767
 };
 
+enum class Half { float16, bfloat16 };
+
 namespace scalar {
 
 // words[i] = word first + i of the stream.
@@ -57,9 +59,10 @@ void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words)
 
 MaxAbs max_abs(const float* x, size_t n);
 
-// Adds x (or x^2, or (x - mean)^2 computed as float64) of regular elements; irregular ones add 0. Element 0 goes to
+// Adds x (or |x|, or (x - mean)^2 computed as float64) of regular elements; irregular ones add 0. Element 0 goes to
 // partial 0.
 void add_sum(const float* x, size_t n, Sums& sums);
+void add_magnitudes(const float* x, size_t n, Sums& sums);
 void add_squares(const float* x, size_t n, double mean, Sums& sums);
 
 // The one rounding primitive with subtractive dither. For element i, v the draw of coordinate first + i:
@@ -80,16 +83,76 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
 // is the negative q that is near.
 void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts);
 
+// The same symbols where the decoder does not subtract the dither (QSGD, TernGrad): it takes float(q) * step, one
+// float32 operation, +0 for q = 0.
+void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
+                        uint16_t* symbols, float* decoded);
+void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
+
+// Stochastic rounding to levels[0] < ... < levels[count - 1], finite, count from 2 to 65,536. x, which must not be a
+// NaN, is clamped to them (-0 counts as 0). In low <= x <= high, neighbouring levels, and v the draw of coordinate
+// first + i:
+//   x >= 0: up iff x - low > (1 - v) (high - low);   x < 0: down iff high - x > v (high - low)
+// all in float64: the distance from the neighbour towards zero, against the thresholds of dither_encode. So the
+// probability is right to 2^-24 of a gap, the same for x among the levels and -x among the mirrored ones, and a level
+// stays what it is. A float32 quotient would not do: the differences of levels of different size are not float32, and
+// rounding them shifts all of an interval to one side. decoded (if not null) is levels[symbol].
+void levels_encode(const float* x, size_t n, const Draws& draws, uint64_t first, const float* levels, uint32_t count,
+                   uint16_t* symbols, float* decoded);
+
+// out[i] = levels[symbols[i]]. The caller has checked that there are such levels.
+void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float* out);
+
+// The two base-L digits of each byte, the least significant first. L is 2 to 16; bytes are below L^2.
+void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
+
+// The `digits` base-L digits of each number, 4 to 24 of them. L is 2 to 181; numbers are below L^digits.
+void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
+
+// quads[i] = s0 + s1 L + s2 L^2 + s3 L^3 of symbols 4 i to 4 i + 3, which are below L. L is 2 to 256.
+void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+
+// Byte j of word i, of `words` words of `word` bytes, to out[j * words + i], and back; for words `from` and later
+// alone.
+void split_planes(const std::byte* in, size_t from, size_t words, uint32_t word, std::byte* out);
+void join_planes(const std::byte* in, size_t from, size_t words, uint32_t word, std::byte* out);
+
+// n little-endian 16-bit floats, at any alignment, to float32; exact, as in codec/float16.h. `in` may be the last 2 n
+// bytes of `out` itself.
+void widen_half(Half type, const std::byte* in, size_t n, float* out);
+
+// And back, to nearest even. False if a finite value became infinite.
+bool narrow_half(Half type, const float* x, size_t n, std::byte* out);
+
+// And back by stochastic narrowing, element i by words[i]. False if a finite value is beyond the largest of the type;
+// such values become infinite.
+bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, std::byte* out);
+
 }  // namespace scalar
 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words);
 MaxAbs max_abs(const float* x, size_t n);
 void add_sum(const float* x, size_t n, Sums& sums);
+void add_magnitudes(const float* x, size_t n, Sums& sums);
 void add_squares(const float* x, size_t n, double mean, Sums& sums);
 void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded);
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
 void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts);
+void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
+                        uint16_t* symbols, float* decoded);
+void half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
+void levels_encode(const float* x, size_t n, const Draws& draws, uint64_t first, const float* levels, uint32_t count,
+                   uint16_t* symbols, float* decoded);
+void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float* out);
+void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
+void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
+void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+void split_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out);
+void join_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out);
+void widen_half(Half type, const std::byte* in, size_t n, float* out);
+bool narrow_half(Half type, const float* x, size_t n, std::byte* out);
+bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, std::byte* out);
 
 // The instruction sets this machine can run, best first, "scalar" last; the one in use is current_target().
 std::vector<std::string> available_targets();

@@ -60,4 +60,22 @@ inline uint16_t dither_context(uint32_t word) {
 // The decoded value: two float32 operations, after the exact u = v - 0.5.
 inline float restore(int32_t q, float v, float step) { return (static_cast<float>(q) - (v - 0.5f)) * step; }
 
+// And where the decoder does not subtract the dither: one operation, +0 for q = 0.
+inline float restore_level(int32_t q, float step) { return static_cast<float>(q) * step; }
+
+// The symbol of x among sorted levels. A NaN, which the caller has excluded, would get one of the first two.
+inline uint32_t round_to_levels(float x, float v, const float* levels, uint32_t count) {
+  const float above = x > levels[0] ? x : levels[0];
+  const float clamped = above < levels[count - 1] ? above : levels[count - 1];
+  uint32_t low = 0;
+  for (uint32_t left = count - 1; left > 1;) {  // the last level that is not above, but the top one
+    const uint32_t half = left / 2;
+    if (clamped >= levels[low + half]) low += half;
+    left -= half;
+  }
+  const double value = clamped, bottom = levels[low], top = levels[low + 1];
+  const bool far = value >= 0 ? value - bottom > (1.0 - v) * (top - bottom) : top - value > v * (top - bottom);
+  return low + ((value >= 0) == far);
+}
+
 }  // namespace gradcodec::kernels

@@ -9,146 +9,19 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/kernels/simd.cc"
 
-// NEON on 32-bit ARM flushes subnormals and divides approximately. The scalable vectors of SVE and RISC-V have no size
-// at compile time, which this code wants; NEON serves the former, the scalar kernels the latter.
-#ifndef HWY_DISABLED_TARGETS
-#if defined(__arm__)
-#define HWY_DISABLED_TARGETS HWY_NEON
-#else
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#endif
-#endif
-
+#include "codec/kernels/targets.h"
+// Before the next, and the next before its next.
 #include <hwy/foreach_target.h>
 // After it, as Highway wants.
 #include <hwy/highway.h>
 
-#include "codec/kernels/philox.h"
+#include "codec/kernels/simd-inl.h"
 #include "codec/kernels/simd.h"
-
-#ifdef __FAST_MATH__
-#error "results are defined by IEEE arithmetic: build without -ffast-math"
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace gradcodec::kernels::HWY_NAMESPACE {
 
-#if HWY_TARGET != HWY_SCALAR  // Highway's one-lane fallback has no shuffles; our scalar kernels are better anyway
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using FloatTag = hn::ScalableTag<float>;
-using DoubleTag = hn::Repartition<double, FloatTag>;
-constexpr FloatTag kFloats;
-constexpr DoubleTag kDoubles;
-constexpr hn::RebindToSigned<FloatTag> kInts;
-constexpr hn::RebindToUnsigned<FloatTag> kWords;
-constexpr hn::Repartition<uint64_t, FloatTag> kQuads;
-constexpr hn::Rebind<float, DoubleTag> kHalfFloats;
-constexpr hn::Rebind<uint16_t, FloatTag> kSymbols;          // as many as floats
-constexpr hn::Repartition<uint16_t, FloatTag> kAllSymbols;  // of a block
-using Floats = hn::Vec<FloatTag>;
-using Doubles = hn::Vec<DoubleTag>;
-using Words = hn::Vec<decltype(kWords)>;
-using Quads = hn::Vec<decltype(kQuads)>;
-constexpr size_t kLanes = hn::MaxLanes(FloatTag());
-constexpr size_t kBlock = 2 * kLanes;  // words that one evaluation of Philox gives
-
-// Asks for the memory that is read (or written) 2 KiB from here on. The machine's own prefetching is late in loops with
-// this much work: encoding from memory is a third faster so. Any address may be asked for.
-template <int kWrite = 0>
-HWY_INLINE void fetch_ahead(const void* here) {
-  // Not by pointer arithmetic, which may not leave the array. NOLINTNEXTLINE(performance-no-int-to-ptr)
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(here) + 2048), kWrite);
-}
-
-// Philox for the counters of one block. A 64-bit lane holds a counter: the lower half of p1 (p0) is word 1 (3) of the
-// state, its upper half goes into word 0 (2). A 32x32->64 multiplication ignores the upper halves of its operands, so
-// that they may hold anything, and words that are neighbours in the output end in one lane.
-class Philox {
- public:
-  // `high` is counter word 1, the same for all. What follows from it and the constants is the same in every block: the
-  // first round's p1 and the second's p0.
-  HWY_INLINE Philox(PlainDraws draws, uint32_t high) {
-    for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
-      key0_[round] = draws.key0 + round * kPhiloxBump0;
-      key1_[round] = draws.key1 + round * kPhiloxBump1;
-    }
-    const uint64_t p1 = uint64_t{kPhiloxMultiplier1} * draws.ordinal;
-    const uint64_t p0 = uint64_t{kPhiloxMultiplier0} * (static_cast<uint32_t>(p1 >> 32) ^ high ^ key0_[0]);
-    first_c2_ = draws.tag ^ key1_[0];
-    second_c0_ = static_cast<uint32_t>(p1) ^ key0_[1];
-    second_c2_ = static_cast<uint32_t>(p0 >> 32) ^ key1_[1];
-    second_c3_ = static_cast<uint32_t>(p0);
-    // Lane 2 i counts i and lane 2 i + 1 counts i + half the lanes, so that interleaving the even and the odd lanes of
-    // word pairs, which is what each 128-bit block can do alone, gives all words in order.
-    HWY_ALIGN uint64_t offsets[kLanes / 2];
-    for (size_t lane = 0; lane < kLanes / 2; ++lane) offsets[lane] = lane / 2 + lane % 2 * (kLanes / 4);
-    offsets_ = hn::Load(kQuads, offsets);
-  }
-
-  // Words first .. first + kBlock - 1 of the stream, in order. `first` is a multiple of 4.
-  HWY_INLINE void block(uint64_t first, Words& low, Words& high) const {
-    const Quads p0 = multiply(hn::Add(hn::Set(kQuads, first / 4), offsets_), kPhiloxMultiplier0);
-    const Quads p1 = multiply(hn::Xor(swap_halves(p0), hn::Set(kQuads, first_c2_)), kPhiloxMultiplier1);
-    State state = {hn::Xor(swap_halves(p1), hn::Set(kQuads, second_c0_)), p1, hn::Xor(p0, hn::Set(kQuads, second_c2_)),
-                   hn::Set(kQuads, second_c3_)};
-    rounds<2>(state);
-    low = hn::BitCast(kWords, hn::InterleaveLower(kQuads, state.c0, state.c2));
-    high = hn::BitCast(kWords, hn::InterleaveUpper(kQuads, state.c0, state.c2));
-  }
-
- private:
-  struct State {
-    Quads c0, c1, c2, c3;
-  };
-
-  // Rounds kRound to the last, unrolled. After the last, c0 holds words 0 and 1 and c2 holds words 2 and 3.
-  template <int kRound>
-  HWY_INLINE void rounds(State& state) const {
-    const Quads p0 = multiply(state.c0, kPhiloxMultiplier0), p1 = multiply(state.c2, kPhiloxMultiplier1);
-    if constexpr (kRound == kPhiloxRounds - 1) {
-      state.c1 = hn::And(state.c1, hn::Set(kQuads, 0xFFFFFFFF));
-      state.c3 = hn::And(state.c3, hn::Set(kQuads, 0xFFFFFFFF));
-    }
-    state = {hn::Xor3(swap_halves(p1), state.c1, hn::Set(kQuads, key0_[kRound])), p1,
-             hn::Xor3(swap_halves(p0), state.c3, hn::Set(kQuads, key1_[kRound])), p0};
-    if constexpr (kRound < kPhiloxRounds - 1) rounds<kRound + 1>(state);
-  }
-
-  static HWY_INLINE Quads multiply(Quads a, uint32_t b) {
-    return hn::MulEven(hn::BitCast(kWords, a), hn::BitCast(kWords, hn::Set(kQuads, b)));
-  }
-  static HWY_INLINE Quads swap_halves(Quads a) { return hn::BitCast(kQuads, hn::Shuffle2301(hn::BitCast(kWords, a))); }
-
-  uint32_t key0_[kPhiloxRounds], key1_[kPhiloxRounds];
-  uint32_t first_c2_, second_c0_, second_c2_, second_c3_;
-  Quads offsets_;
-};
-
-// Gives `body` the elements of a stretch block by block: whole(at, low, high) for blocks that lie inside it, and
-// part(at, lead, len, low, high) at the ends, where elements at .. at + len - 1 take words lead .. of the block. Starts
-// anew where counter word 1 changes, every 2^34 words.
-template <typename Body>
-HWY_INLINE void for_blocks(PlainDraws draws, uint64_t first, size_t n, const Body& body) {
-  constexpr uint64_t kRun = uint64_t{1} << 34;
-  Words low, high;
-  for (size_t at = 0; at < n;) {
-    const Philox philox(draws, static_cast<uint32_t>((first + at) / kRun));
-    const uint64_t room = kRun - (first + at) % kRun;
-    const size_t end = n - at < room ? n : at + static_cast<size_t>(room);
-    while (at < end) {
-      const size_t lead = (first + at) % 4, len = HWY_MIN(end - at, kBlock - lead);
-      philox.block(first + at - lead, low, high);
-      if (HWY_LIKELY(len == kBlock)) {
-        body.whole(at, low, high);
-      } else {
-        body.part(at, lead, len, low, high);
-      }
-      at += len;
-    }
-  }
-}
+#if HWY_TARGET != HWY_SCALAR
 
 struct WordsBody {
   uint32_t* words;
@@ -215,6 +88,10 @@ struct ValueTerm {
   HWY_INLINE Doubles of(Doubles x) const { return x; }
 };
 
+struct MagnitudeTerm {
+  HWY_INLINE Doubles of(Doubles x) const { return hn::Abs(x); }
+};
+
 struct SquareTerm {
   Doubles mean;
   HWY_INLINE Doubles of(Doubles x) const {
@@ -225,15 +102,10 @@ struct SquareTerm {
 
 size_t add_sum(const float* x, size_t n, double* partial) { return add_terms(x, n, partial, ValueTerm()); }
 
+size_t add_magnitudes(const float* x, size_t n, double* partial) { return add_terms(x, n, partial, MagnitudeTerm()); }
+
 size_t add_squares(const float* x, size_t n, double mean, double* partial) {
   return add_terms(x, n, partial, SquareTerm{hn::Set(kDoubles, mean)});
-}
-
-// u of 32-bit words. Both subtractions are exact.
-HWY_INLINE Floats draw_u(Words words) {
-  const Words one_to_two = hn::Or(hn::ShiftRight<9>(words), hn::Set(kWords, 0x3F800000));
-  const Floats v = hn::Sub(hn::BitCast(kFloats, one_to_two), hn::Set(kFloats, 1.0f - 0x1p-24f));
-  return hn::Sub(v, hn::Set(kFloats, 0.5f));
 }
 
 // k + 1 where rest > threshold step in float64, both exact, for one half of the lanes.
@@ -263,7 +135,17 @@ HWY_INLINE Floats round_up_or_down(Floats magnitude, Floats threshold, Floats st
   return hn::Min(hn::Combine(kFloats, upper, lower), max_level);
 }
 
-template <bool kFewLevels, bool kDecode>
+// Of q, which may be -0, the decoded value.
+struct Subtractive {
+  static HWY_INLINE Floats restore(Floats q, Floats u, Floats step) { return hn::Mul(hn::Sub(q, u), step); }
+};
+struct HalfDithered {
+  static HWY_INLINE Floats restore(Floats q, Floats, Floats step) {
+    return hn::Mul(hn::Add(q, hn::Zero(kFloats)), step);  // +0 + -0 is +0
+  }
+};
+
+template <typename Form, bool kFewLevels, bool kDecode>
 struct EncodeBody {
   const float* x;
   Lattice lattice;
@@ -283,7 +165,7 @@ struct EncodeBody {
     const Floats threshold = hn::Sub(hn::Set(kFloats, 0.5f), hn::Xor(u, sign));
     const Floats magnitude = round_up_or_down<kFewLevels>(hn::Abs(value), threshold, step, max_level);
     const Floats q = hn::Or(magnitude, sign);
-    if (kDecode) hn::StoreU(hn::Mul(hn::Sub(q, u), step), kFloats, decoded + at);
+    if (kDecode) hn::StoreU(Form::restore(q, u, step), kFloats, decoded + at);
     return hn::BitCast(kWords, hn::Add(q, shift));
   }
 
@@ -304,23 +186,40 @@ struct EncodeBody {
   }
 };
 
-template <bool kFewLevels>
+template <typename Form, bool kFewLevels>
+HWY_INLINE void encode_levels(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
+                              uint16_t* symbols, float* decoded) {
+  if (decoded == nullptr) {
+    for_blocks(draws, first, n, EncodeBody<Form, kFewLevels, false>{x, lattice, symbols, decoded});
+  } else {
+    for_blocks(draws, first, n, EncodeBody<Form, kFewLevels, true>{x, lattice, symbols, decoded});
+  }
+}
+
+template <typename Form>
 HWY_INLINE void encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                        float* decoded) {
-  if (decoded == nullptr) {
-    for_blocks(draws, first, n, EncodeBody<kFewLevels, false>{x, lattice, symbols, decoded});
+  if (2 * lattice.max_level + 1 <= 255) {
+    encode_levels<Form, true>(x, n, draws, first, lattice, symbols, decoded);
   } else {
-    for_blocks(draws, first, n, EncodeBody<kFewLevels, true>{x, lattice, symbols, decoded});
+    encode_levels<Form, false>(x, n, draws, first, lattice, symbols, decoded);
   }
 }
 
 void dither_encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded) {
-  if (2 * lattice.max_level + 1 <= 255) {
-    encode<true>(x, n, draws, first, lattice, symbols, decoded);
-  } else {
-    encode<false>(x, n, draws, first, lattice, symbols, decoded);
-  }
+  encode<Subtractive>(x, n, draws, first, lattice, symbols, decoded);
+}
+
+void half_dither_encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
+                        float* decoded) {
+  encode<HalfDithered>(x, n, draws, first, lattice, symbols, decoded);
+}
+
+// q of the symbols of one vector.
+HWY_INLINE Floats load_levels(const uint16_t* symbols, uint32_t max_level) {
+  const auto all = hn::PromoteTo(kInts, hn::LoadU(kSymbols, symbols));
+  return hn::ConvertTo(kFloats, hn::Sub(all, hn::Set(kInts, static_cast<int32_t>(max_level))));
 }
 
 struct DecodeBody {
@@ -330,10 +229,8 @@ struct DecodeBody {
 
   HWY_INLINE void lanes(size_t at, Words words) const {
     fetch_ahead<1>(out + at);
-    const auto max_level = hn::Set(kInts, static_cast<int32_t>(lattice.max_level));
-    const auto q = hn::Sub(hn::PromoteTo(kInts, hn::LoadU(kSymbols, symbols + at)), max_level);
-    const Floats units = hn::Sub(hn::ConvertTo(kFloats, q), draw_u(words));
-    hn::StoreU(hn::Mul(units, hn::Set(kFloats, lattice.step)), kFloats, out + at);
+    const Floats q = load_levels(symbols + at, lattice.max_level), step = hn::Set(kFloats, lattice.step);
+    hn::StoreU(Subtractive::restore(q, draw_u(words), step), kFloats, out + at);
   }
 
   HWY_INLINE void whole(size_t at, Words low, Words high) const {
@@ -386,7 +283,19 @@ void dither_contexts(PlainDraws draws, uint64_t first, size_t n, uint16_t* conte
   for_blocks(draws, first, n, ContextsBody{contexts});
 }
 
-constexpr Table kTable = {philox_words, max_abs, add_sum, add_squares, dither_encode, dither_decode, dither_contexts};
+size_t half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, float* out) {
+  const size_t end = n - n % kLanes;
+  const Floats step = hn::Set(kFloats, lattice.step);
+  for (size_t at = 0; at < end; at += kLanes) {
+    fetch_ahead(symbols + at);
+    hn::StoreU(hn::Mul(load_levels(symbols + at, lattice.max_level), step), kFloats, out + at);
+  }
+  return end;
+}
+
+constexpr Table kTable = {philox_words,       max_abs,        add_sum,       add_magnitudes,
+                          add_squares,        dither_encode,  dither_decode, half_dither_encode,
+                          half_dither_decode, dither_contexts};
 #endif
 
 const Table* get_table() {
@@ -411,7 +320,9 @@ std::vector<Target> simd_targets() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::GetChosenTarget().Update(target);
     const Table* table = HWY_DYNAMIC_DISPATCH(get_table)();
-    if (table != nullptr) found.push_back({hwy::TargetName(target), table, rans_kernels_now()});
+    if (table == nullptr) continue;
+    found.push_back({hwy::TargetName(target), table, chosen_byte_table(), chosen_half_table(), chosen_level_table(),
+                     chosen_rans_kernels()});
   }
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return found;

@@ -1,4 +1,6 @@
-// What simd.cc and simd_rans.cc give to dispatch.cc: tables of vectorised kernels for each instruction set.
+// What the simd files give to dispatch.cc: a table of vectorised kernels each, for each instruction set. A file makes
+// its tables as simd.cc says, and has a function that returns the one of Highway's chosen target; simd_targets() of
+// simd.cc chooses each target in turn and puts what those functions return into a Target.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,21 +19,49 @@ struct PlainDraws {
   uint32_t key0, key1, ordinal, tag;
 };
 
-// The kernels of one instruction set. max_abs and the sums take only the elements that fill whole vectors and return
-// how many those are, a multiple of 16 for the sums. Encoding and decoding are for steps other than 0.
+// The kernels of one instruction set. max_abs, the sums and half_dither_decode take only the elements that fill whole
+// vectors and return how many those are, a multiple of 16 for the sums. Encoding and decoding are for steps other than
+// 0.
 struct Table {
   void (*philox_words)(PlainDraws draws, uint64_t first, size_t n, uint32_t* words);
   size_t (*max_abs)(const float* x, size_t n, uint32_t* max_bits, uint64_t* irregular);
   size_t (*add_sum)(const float* x, size_t n, double* partial);
+  size_t (*add_magnitudes)(const float* x, size_t n, double* partial);
   size_t (*add_squares)(const float* x, size_t n, double mean, double* partial);
   void (*dither_encode)(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                         float* decoded);
   void (*dither_decode)(const uint16_t* symbols, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
                         float* out);
+  void (*half_dither_encode)(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
+                             uint16_t* symbols, float* decoded);
+  size_t (*half_dither_decode)(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
   void (*dither_contexts)(PlainDraws draws, uint64_t first, size_t n, uint16_t* contexts);
 };
 
-// rANS: whole rounds of 32 lanes, without raw bits.
+// simd_bytes.cc. All take only the elements that fill whole vectors, or fewer, and return how many those are.
+struct ByteTable {
+  size_t (*split_pairs)(const uint8_t* in, size_t n, uint32_t alphabet, uint16_t* symbols);
+  size_t (*split_groups)(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
+  size_t (*join_quads)(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
+  size_t (*split_planes)(const uint8_t* in, size_t words, uint32_t word, uint8_t* out);
+  size_t (*join_planes)(const uint8_t* in, size_t words, uint32_t word, uint8_t* out);
+};
+
+// simd_half.cc; as above. `fits` becomes false where the kernel returns false.
+struct HalfTable {
+  size_t (*widen_half)(Half type, const uint8_t* in, size_t n, float* out);
+  size_t (*narrow_half)(Half type, const float* x, size_t n, uint8_t* out, bool* fits);
+  size_t (*narrow_half_by)(Half type, const float* x, const uint32_t* words, size_t n, uint8_t* out, bool* fits);
+};
+
+// simd_levels.cc. levels_decode as above; levels_encode takes all.
+struct LevelTable {
+  void (*levels_encode)(const float* x, size_t n, PlainDraws draws, uint64_t first, const float* levels, uint32_t count,
+                        uint16_t* symbols, float* decoded);
+  size_t (*levels_decode)(const uint16_t* symbols, size_t n, const float* levels, float* out);
+};
+
+// simd_rans.cc: whole rounds of 32 lanes, without raw bits; to encode, k of 12 or more.
 struct RansKernels {
   size_t (*encode)(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words);
   size_t (*decode)(const RansSlots& slots, size_t n, const RansTable& table, uint32_t* states, const uint16_t* words,
@@ -59,17 +89,23 @@ constexpr RansExpand make_rans_expand() {
 }
 inline constexpr RansExpand kRansExpand = make_rans_expand();
 
+// Of Highway's chosen target; null for its fallback without vectors.
+const ByteTable* chosen_byte_table();
+const HalfTable* chosen_half_table();
+const LevelTable* chosen_level_table();
+const RansKernels* chosen_rans_kernels();
+
 struct Target {
   std::string name;
   const Table* table;
+  const ByteTable* bytes;
+  const HalfTable* half;
+  const LevelTable* levels;
   const RansKernels* rans;
 };
 
 // Of the instruction set in use; null for the scalar kernels.
 const RansKernels* rans_kernels();
-
-// simd_rans.cc: of the instruction set that Highway has chosen.
-const RansKernels* rans_kernels_now();
 
 // Those that this machine can run, best first.
 std::vector<Target> simd_targets();

@@ -3,14 +3,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/kernels/simd_rans.cc"
 
-#ifndef HWY_DISABLED_TARGETS
-#if defined(__arm__)
-#define HWY_DISABLED_TARGETS HWY_NEON
-#else
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#endif
-#endif
-
+#include "codec/kernels/targets.h"
+// Before the next, and the next before its next.
 #include <hwy/foreach_target.h>
 // After it, as Highway wants.
 #include <hwy/highway.h>
@@ -22,6 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace gradcodec::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
+
+namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -160,6 +156,8 @@ size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, uin
 }
 
 constexpr RansKernels kKernels = {rans_encode, rans_decode};
+
+}  // namespace
 #endif
 
 const RansKernels* get_rans_kernels() {
@@ -178,7 +176,7 @@ namespace gradcodec::kernels {
 
 HWY_EXPORT(get_rans_kernels);
 
-const RansKernels* rans_kernels_now() { return HWY_DYNAMIC_DISPATCH(get_rans_kernels)(); }
+const RansKernels* chosen_rans_kernels() { return HWY_DYNAMIC_DISPATCH(get_rans_kernels)(); }
 
 }  // namespace gradcodec::kernels
 #endif

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/kernels/rounding.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -164,4 +165,68 @@ TEST_CASE("the error is uniform: its mean and variance are those of the law") {
       CHECK(std::fabs(squares / n - 1.0 / 12) < 5 * std::sqrt(1.0 / 180 / n));
     }
   }
+}
+
+namespace {
+
+using LevelRounding = uint32_t (*)(float x, float v, const float* levels, uint32_t count);
+
+// How often each symbol comes, over all v.
+std::vector<uint32_t> count_symbols(LevelRounding rounding, float x, const std::vector<float>& levels) {
+  std::vector<uint32_t> counts(levels.size());
+  const auto size = static_cast<uint32_t>(levels.size());
+  for (uint32_t j = 0; j < kDraws; ++j) ++counts[rounding(x, draw_v(j << 9), levels.data(), size)];
+  return counts;
+}
+
+// Whether x goes to its two neighbours alone, up with its probability to 2^-24: not by sampling, but over all v, so
+// that there is no false alarm.
+bool is_fair(LevelRounding rounding, float x, const std::vector<float>& levels) {
+  const auto counts = count_symbols(rounding, x, levels);
+  size_t low = 0;
+  while (low + 2 < levels.size() && levels[low + 1] <= x) ++low;
+  const double bottom = levels[low], top = levels[low + 1];
+  const double fraction = (x - bottom) / (top - bottom), up = counts[low + 1] / double{kDraws};
+  return counts[low] + counts[low + 1] == kDraws && std::fabs(up - fraction) <= 0x1p-24 * (1 + 0x1p-20);
+}
+
+// Up too often by 2^-22 of a gap.
+uint32_t biased_levels(float x, float v, const float* levels, uint32_t count) {
+  uint32_t low = 0;
+  while (low + 2 < count && levels[low + 1] <= x) ++low;
+  const float gap = levels[low + 1] - levels[low];
+  return low + (x - levels[low] >= (v - 0x1p-22f) * gap);
+}
+
+}  // namespace
+
+TEST_CASE("rounding to levels takes the neighbours with their probabilities") {
+  const std::vector<float> uneven = {-1.0f, -0.3f, 0.0f, 0.125f, 0.7f, 1.0f}, far = {-1e30f, 1.0f, 1e30f};
+  for (const float x : {-0.9f, -0.31f, -0.2f, -1e-7f, 0.0f, 1e-7f, 0.1f, 0.5f, 0.99999994f}) {
+    INFO("x " << x);
+    CHECK(is_fair(round_to_levels, x, uneven));
+  }
+  for (const float x : {-9e29f, 0.5f, 2.0f, 3e29f}) CHECK(is_fair(round_to_levels, x, far));
+  CHECK_FALSE(is_fair(biased_levels, 0.5f, uneven));
+  CHECK_FALSE(is_fair(biased_levels, -0.2f, uneven));
+}
+
+TEST_CASE("a level, and what is beyond the last, is never moved") {
+  const std::vector<float> levels = {-2.5f, -1.0f, -0x1p-149f, 0.0f, 0.3f, 7.0f};
+  const auto only = [&](float x, size_t symbol) { return count_symbols(round_to_levels, x, levels)[symbol] == kDraws; };
+  for (size_t i = 0; i < levels.size(); ++i) CHECK(only(levels[i], i));
+  CHECK(only(-0.0f, 3));
+  CHECK(only(-3.0f, 0));
+  CHECK(only(-INFINITY, 0));
+  CHECK(only(1e30f, 5));
+}
+
+TEST_CASE("rounding to levels is symmetric: mirrored values among mirrored levels, half of zero to each side") {
+  const std::vector<float> levels = {-2.0f, -0.4f, 0.3f, 5.0f}, mirrored = {-5.0f, -0.3f, 0.4f, 2.0f};
+  for (const float x : {0.1f, -0.1f, 0.3f, 1.7f, -0.7f}) {
+    auto counts = count_symbols(round_to_levels, -x, mirrored);
+    std::reverse(counts.begin(), counts.end());
+    CHECK(counts == count_symbols(round_to_levels, x, levels));
+  }
+  CHECK(count_symbols(round_to_levels, 0.0f, {-1.0f, 1.0f}) == std::vector<uint32_t>(2, kDraws / 2));
 }
