@@ -122,7 +122,8 @@ BenchReport report_of(const BenchArguments& args, const SpeedOptions& options, c
     cells.emplace_back(row.coded_bytes);
     cells.emplace_back(per_value(8 * static_cast<double>(row.coded_bytes)));
     cells.emplace_back(per_value(row.symbol_bits));
-    cells.push_back(row.nmse ? Cell(*row.nmse) : Cell());
+    cells.emplace_back();
+    if (row.nmse) cells.back() = *row.nmse;
   }
   return out;
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <thread>
 
 #include "codec/checks/entropy.h"
 #include "codec/checks/reconstruction.h"
@@ -147,15 +146,20 @@ class SpeedBench {
     progress_.done += input_.size_bytes();
   }
 
+  // In as many parts as threads, each by one memcpy.
   void copy(unsigned threads) {
     const size_t part = (input_.size() + threads - 1) / threads;
-    const auto copy_part = [&](size_t first) {
+    size_t next = 0;
+    const auto make = [&](size_t& first) {
+      first = next;
+      next += part;
+      return first < input_.size();
+    };
+    const auto work = [&](size_t& first) {
       const size_t count = std::min(part, input_.size() - first);
       std::memcpy(output_.data() + first, input_.data() + first, count * sizeof(float));
     };
-    std::vector<std::jthread> pool;
-    for (size_t first = part; first < input_.size(); first += part) pool.emplace_back(copy_part, first);
-    copy_part(0);
+    run_ordered<size_t>(threads, threads, make, work, [](size_t&) {});
   }
 
   // The items' buffers are lent to them when they are made first.
