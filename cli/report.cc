@@ -22,11 +22,11 @@ Overloaded(F...) -> Overloaded<F...>;
 
 using Shape = std::vector<uint64_t>;
 
-std::string cell_text(const Cell& cell) {
+std::string cell_text(const Cell& cell, int digits) {
   return std::visit(
       Overloaded{[](std::monostate) { return std::string("-"); }, [](const std::string& text) { return escaped(text); },
                  [](uint64_t count) { return with_commas(count); },
-                 [](double number) { return std::isfinite(number) ? short_number(number, 5) : "-"; },
+                 [digits](double number) { return std::isfinite(number) ? short_number(number, digits) : "-"; },
                  [](const Shape& shape) { return shape_text(shape); }},
       cell);
 }
@@ -83,7 +83,8 @@ bool print_part(const Section& section, int part, bool first) {
   for (const size_t i : chosen) {
     rows[0].push_back(section.columns[i].heading);
     left += section.columns[i].table == kEveryTable ? 1 : 0;
-    for (size_t row = 0; row < section.rows.size(); ++row) rows[row + 1].push_back(cell_text(section.rows[row][i]));
+    for (size_t row = 0; row < section.rows.size(); ++row)
+      rows[row + 1].push_back(cell_text(section.rows[row][i], section.columns[i].digits));
   }
   std::printf("\n");
   if (first && !section.title.empty()) std::printf("%s\n", section.title.c_str());

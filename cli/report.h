@@ -22,6 +22,7 @@ struct Column {
   std::string key;      // in JSON and CSV
   std::string heading;  // in a table
   int table = 0;        // people get the section as several tables, numbered from 0; or kEveryTable, kNoTable
+  int digits = 5;       // of numbers in a table
 };
 
 // A list of things of one kind: each row has a cell a column.
@@ -31,7 +32,8 @@ struct Section {
   std::vector<std::vector<Cell>> rows;
 };
 
-void print_section(const Section& section);  // "-" for what is absent, names escaped, numbers of five digits
+void print_section(
+    const Section& section);  // "-" for what is absent, names escaped, numbers of as many digits as the column says
 
 using Json = nlohmann::ordered_json;
 Json section_json(const Section& section);                            // an array of objects; null for what is absent

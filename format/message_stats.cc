@@ -111,14 +111,7 @@ class Statistician {
   void count(ChunkWork& item) const {
     const Code& code = item.piece.work.code;
     item.counts.assign(code.streams.size(), {});
-    for (size_t i = 0; i < code.streams.size(); ++i) {
-      const Stream& stream = code.streams[i];
-      if (stream.alphabet == 0) {
-        item.counts[i].add(stream.bytes);
-      } else {
-        item.counts[i].add(stream.alphabet, stream.symbols);
-      }
-    }
+    for (size_t i = 0; i < code.streams.size(); ++i) item.counts[i].add(code.streams[i]);
     Bytes exceptions;
     write_exceptions(code.exceptions, exceptions);
     item.symbol_bytes = item.piece.frame.payload.size() - message_.params_of(item.piece).size() - exceptions.size() -

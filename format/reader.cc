@@ -58,10 +58,15 @@ void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::s
   Bytes& bytes = frame.buffer;
   bytes.clear();
   read(input, bytes, 4, what);
-  const auto head = ByteReader(bytes, what).get<uint32_t>();
-  const uint64_t size = head & kMaxBody;
+  const uint64_t size = ByteReader(bytes, what).get<uint32_t>() & kMaxBody;
   if (size > memory) too_large(std::string(what), size);
   read(input, bytes, size + 8, what);
+  open_frame(check_seed, what, frame);
+}
+
+void open_frame(uint64_t check_seed, std::string_view what, FrameBytes& frame) {
+  const Bytes& bytes = frame.buffer;
+  const auto head = ByteReader(bytes, what).get<uint32_t>();
   if (checksum(ByteView(bytes).first(bytes.size() - 8), check_seed) != last_check(bytes)) {
     damaged(frame.offset, std::string(what) + " does not match its check");
   }
@@ -72,7 +77,7 @@ void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::s
   }
   frame.form = static_cast<Form>(form);
   frame.exceptions = (head >> 30 & 1) != 0;
-  frame.payload = ByteView(bytes).subspan(4, static_cast<size_t>(size));
+  frame.payload = ByteView(bytes).subspan(4, bytes.size() - kFrameOverhead);
 }
 
 // Tag, length, body and check, as they come; not checked.

@@ -34,6 +34,10 @@ struct FrameBytes {
 // The next frame of `input`, its check (seeded so) made. What is claimed is never allocated before it has arrived.
 void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::string_view what, FrameBytes& frame);
 
+// The frame that frame.buffer holds, head to check: makes its check (seeded so), sets form, exceptions and payload.
+// Throws Error(bad_input), Error(unsupported).
+void open_frame(uint64_t check_seed, std::string_view what, FrameBytes& frame);
+
 // All that is left of `input`. Throws Error(limit) if that is more than `memory`.
 void read_all(InputStream& input, uint64_t memory, Bytes& out);
 

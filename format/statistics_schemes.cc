@@ -24,14 +24,7 @@ struct EncodedChunk {
 void count_symbols(EncodedChunk& chunk) {
   chunk.counts.resize(std::max(chunk.counts.size(), chunk.code.streams.size()));
   for (SymbolCounts& counts : chunk.counts) counts.clear();
-  for (size_t i = 0; i < chunk.code.streams.size(); ++i) {
-    const Stream& stream = chunk.code.streams[i];
-    if (stream.alphabet == 0) {
-      chunk.counts[i].add(stream.bytes);
-    } else {
-      chunk.counts[i].add(stream.alphabet, stream.symbols);
-    }
-  }
+  for (size_t i = 0; i < chunk.code.streams.size(); ++i) chunk.counts[i].add(chunk.code.streams[i]);
 }
 
 // All that the chunk's frame has in it.

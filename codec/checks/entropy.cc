@@ -19,6 +19,14 @@ void SymbolCounts::add(ByteView bytes) {
   for (const std::byte byte : bytes) ++counts_[static_cast<size_t>(byte)];
 }
 
+void SymbolCounts::add(const Stream& stream) {
+  if (stream.alphabet == 0) {
+    add(stream.bytes);
+  } else {
+    add(stream.alphabet, stream.symbols);
+  }
+}
+
 void SymbolCounts::merge(const SymbolCounts& other) {
   if (counts_.size() < other.counts_.size()) counts_.resize(other.counts_.size());
   for (size_t i = 0; i < other.counts_.size(); ++i) counts_[i] += other.counts_[i];

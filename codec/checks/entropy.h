@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codec/bytes.h"
+#include "codec/coder.h"
 
 namespace gradcodec {
 
@@ -15,7 +16,8 @@ class SymbolCounts {
  public:
   // Symbols below `alphabet`, which may differ from call to call.
   void add(uint32_t alphabet, std::span<const uint16_t> symbols);
-  void add(ByteView bytes);  // as symbols of an alphabet of 256
+  void add(ByteView bytes);        // as symbols of an alphabet of 256
+  void add(const Stream& stream);  // its symbols, or its bytes
   void merge(const SymbolCounts& other);
   void clear() { counts_.assign(counts_.size(), 0); }
 
