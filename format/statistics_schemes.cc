@@ -28,8 +28,7 @@ void count_symbols(EncodedChunk& chunk) {
 }
 
 // All that the chunk's frame has in it.
-void write_payload(EncodedChunk& chunk) {
-  const Coder& coder = *coders_for_level(kDefaultLevel).symbols;
+void write_payload(EncodedChunk& chunk, const Coder& coder) {
   chunk.payload.clear();
   write_exceptions(chunk.code.exceptions, chunk.payload);
   put_bytes(chunk.payload, chunk.code.params);
@@ -72,7 +71,7 @@ class SchemePass {
       planes.resize(chunk.elements.size());
       split_planes(chunk.elements, tensor_->info.dtype.word_size(), planes);
       count_symbols(chunk);
-      write_payload(chunk);
+      write_payload(chunk, *coders_.bytes);
     });
     const double norm = tensor_->summary.moments.norm2();
     out.norm = norm * norm;
@@ -88,7 +87,9 @@ class SchemePass {
       chunk.decoded.resize(static_cast<size_t>(chunk.range.count));
       encoder->encode(chunk.range, chunk.code, chunk.decoded);
       count_symbols(chunk);
-      write_payload(chunk);
+      const Decoder& decoder = encoder->decoder();
+      set_contexts(decoder, *coders_.symbols, decoder.chunk_shape(chunk.range), chunk.range, chunk.code);
+      write_payload(chunk, *coders_.symbols);
       read_values(tensor, chunk.range, chunk.values);
       measure_error(chunk);
     });
@@ -135,6 +136,7 @@ class SchemePass {
   const StatisticsOptions& options_;
   Progress& progress_;
   const SchemeChoice& choice_;
+  const CoderPair coders_ = coders_for_level(kDefaultLevel);  // as compress has them
   const TensorSummary* tensor_ = nullptr;
 };
 

@@ -180,7 +180,7 @@ class WholePath {
   void forth(const Coder& coder) const {
     CompressOptions options;
     options.scheme = parse_scheme(kScheme);
-    options.coder = &coder;
+    options.coders = {&coder, &coder};
     options.id = kMessage;
     const std::unique_ptr<Source> source = open_source(dump_, {}, nullptr);
     const Schema schema = plan_schema(*source, options);
