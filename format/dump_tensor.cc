@@ -2,6 +2,7 @@
 #include "format/dump_tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -46,11 +47,11 @@ void DumpTensor::look_for_loss(ByteView bytes, std::span<const float> values) co
 }
 
 void DumpTensor::read_doubles(Range range, std::span<float> out) const {
-  constexpr uint64_t kPiece = 8192;
-  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, range.count)) * sizeof(double));
+  constexpr uint64_t kPiece = 4096;
+  std::array<double, kPiece> piece;
   for (uint64_t at = 0; at < range.count; at += kPiece) {
     const size_t count = static_cast<size_t>(std::min(kPiece, range.count - at));
-    const std::span<std::byte> bytes = std::span(piece).first(count * sizeof(double));
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(piece).first(count));
     data_->read({range.first + at, count}, bytes);
     const std::span<float> values = out.subspan(static_cast<size_t>(at), count);
     widen(info_.dtype, bytes, values);

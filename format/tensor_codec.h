@@ -42,13 +42,14 @@ class TensorEncoder {
   virtual uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const = 0;
 };
 
-// Prepares the scheme, which reads the tensor. Throws what Scheme::prepare and TensorData::read throw.
+// Prepares the scheme, which reads the tensor. Throws what Scheme::prepare and TensorData::read throw. `loop` is for
+// the time of the call.
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
-                                                   Nonfinite nonfinite);
+                                                   Nonfinite nonfinite, const Loop& loop = {});
 
 // The same of a lossy scheme, for a tensor that others read too.
 std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor,
-                                                  Nonfinite nonfinite);
+                                                  Nonfinite nonfinite, const Loop& loop = {});
 
 class TensorDecoder {
  public:
@@ -68,9 +69,9 @@ class TensorDecoder {
   virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
                           Workspace& work) const = 0;
 
-  // What decode left in `work` as elements of the output's type, into `out`. Thread-safe. Throws Error(limit) on a
-  // value that the type cannot hold.
-  virtual void convert(Range range, Workspace& work, Bytes& out) const = 0;
+  // What decode left in `work` as elements of the output's type: there, if they are so already, or in `room`.
+  // Thread-safe. Throws Error(limit) on a value that the type cannot hold.
+  virtual ByteView convert(Range range, Workspace& work, Bytes& room) const = 0;
 };
 
 // Takes the tensor's parameters from the front of `stored`. `output` is what the elements become: plan.info.dtype, or
