@@ -34,9 +34,7 @@ void put(Bytes& out, T value) {
 
 inline void put_bytes(Bytes& out, ByteView bytes) {
   if (bytes.empty()) return;
-  const size_t at = out.size();
-  out.resize(at + bytes.size());
-  std::memcpy(out.data() + at, bytes.data(), bytes.size());
+  out.insert(out.end(), bytes.data(), bytes.data() + bytes.size());
 }
 
 // LEB128: seven bits a byte, low first. `value` is below 2^63, so at most nine bytes.

@@ -20,50 +20,80 @@ void refuse_nonfinite(Range range, std::span<const float> x) {
   }
 }
 
+// The chunk's extent, if the policy allows it.
+Extent allowed_extent(Range range, std::span<const float> x, Nonfinite policy) {
+  const Extent extent = extent_of(x);
+  if (extent.irregular > 0 && policy == Nonfinite::error) refuse_nonfinite(range, x);
+  return extent;
+}
+
+void add_to(Extent& whole, const Extent& part) {
+  whole.max = std::max(whole.max, part.max);
+  whole.irregular += part.irregular;
+}
+
+double scan_sum(const Tensor& tensor, const Inputs& inputs) {
+  double total = 0;
+  const auto look = [](Range, std::span<const float> x) {
+    kernels::Sums sums;
+    kernels::add_sum(x.data(), x.size(), sums);
+    return sums.total();
+  };
+  scan_chunks(tensor, inputs, look, [&](double part) { total += part; });
+  return total;
+}
+
+double squares_about(std::span<const float> x, double mean) {
+  kernels::Sums sums;
+  kernels::add_squares(x.data(), x.size(), mean, sums);
+  return sums.total();
+}
+
 }  // namespace
+
+std::span<float> chunk_room(uint64_t count) {
+  thread_local std::vector<float> room;
+  room.resize(std::max(room.size(), static_cast<size_t>(count)));
+  return std::span(room).first(static_cast<size_t>(count));
+}
 
 Extent extent_of(std::span<const float> x) {
   const kernels::MaxAbs found = kernels::max_abs(x.data(), x.size());
   return {std::bit_cast<float>(found.max_bits), found.irregular};
 }
 
-double squares_of(std::span<const float> x) {
-  kernels::Sums sums;
-  kernels::add_squares(x.data(), x.size(), 0.0, sums);
-  return sums.total();
-}
+double squares_of(std::span<const float> x) { return squares_about(x, 0.0); }
 
 Extent scan_extent(const Tensor& tensor, const Inputs& inputs) {
   Extent whole;
-  for_each_chunk(tensor, inputs.chunk_len, [&](Range range, std::span<const float> x) {
-    const Extent chunk = extent_of(x);
-    if (chunk.irregular > 0 && inputs.nonfinite == Nonfinite::error) refuse_nonfinite(range, x);
-    whole.max = std::max(whole.max, chunk.max);
-    whole.irregular += chunk.irregular;
+  const auto look = [&](Range range, std::span<const float> x) { return allowed_extent(range, x, inputs.nonfinite); };
+  scan_chunks(tensor, inputs, look, [&](const Extent& part) { add_to(whole, part); });
+  return whole;
+}
+
+Energy scan_energy(const Tensor& tensor, const Inputs& inputs) {
+  Energy whole;
+  const auto look = [&](Range range, std::span<const float> x) -> Energy {
+    return {allowed_extent(range, x, inputs.nonfinite), squares_of(x)};
+  };
+  scan_chunks(tensor, inputs, look, [&](const Energy& part) {
+    add_to(whole.extent, part.extent);
+    whole.squares += part.squares;
   });
   return whole;
 }
 
 double scan_squares(const Tensor& tensor, const Inputs& inputs, double mean) {
   double total = 0;
-  for_each_chunk(tensor, inputs.chunk_len, [&](Range, std::span<const float> x) {
-    kernels::Sums sums;
-    kernels::add_squares(x.data(), x.size(), mean, sums);
-    total += sums.total();
-  });
+  const auto look = [&](Range, std::span<const float> x) { return squares_about(x, mean); };
+  scan_chunks(tensor, inputs, look, [&](double part) { total += part; });
   return total;
 }
 
 double scan_deviation(const Tensor& tensor, const Inputs& inputs, uint64_t irregular) {
   const uint64_t n = tensor.size() - irregular;
   if (n == 0) return 0;
-  double total = 0;
-  for_each_chunk(tensor, inputs.chunk_len, [&](Range, std::span<const float> x) {
-    kernels::Sums sums;
-    kernels::add_sum(x.data(), x.size(), sums);
-    total += sums.total();
-  });
-  const double mean = total / static_cast<double>(n);
+  const double mean = scan_sum(tensor, inputs) / static_cast<double>(n);
   return std::sqrt(scan_squares(tensor, inputs, mean) / static_cast<double>(n));
 }
 

@@ -4,13 +4,14 @@
 // count in no maximum and no sum. (Above 2^126 a decoded value, up to 1.5 steps from zero, could overflow.)
 //
 // Sums are defined: 16 interleaved float64 partial sums a chunk, added in the order that kernels::Sums::total states,
-// chunks in order. So they are equal on every machine.
+// chunks in order. So they are equal on every machine, whoever sums which chunk.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "codec/scheme.h"
@@ -25,6 +26,14 @@ struct Extent {
 
 // One pass. Throws Error(bad_input) naming the index of the first NaN or infinity if the policy is `error`.
 Extent scan_extent(const Tensor& tensor, const Inputs& inputs);
+
+struct Energy {
+  Extent extent;
+  double squares = 0;  // sum of x^2 over regular values
+};
+
+// Both in one pass. Throws likewise.
+Energy scan_energy(const Tensor& tensor, const Inputs& inputs);
 
 // One pass: sum of (x - mean)^2 over regular values.
 double scan_squares(const Tensor& tensor, const Inputs& inputs, double mean);
@@ -44,6 +53,32 @@ void set_aside(std::span<float> x, double limit, uint64_t base, std::vector<Exce
 
 // The inverse: writes the listed values into a chunk.
 void put_back(std::span<const Exception> list, std::span<float> chunk);
+
+// Room for a chunk's values, of the calling thread; as it was left by the last that had it.
+std::span<float> chunk_room(uint64_t count);
+
+// add(look(Range, span<const float>)) for each chunk: looks by inputs.loop, and so perhaps several at once, adds in the
+// order of the chunks.
+template <typename Look, typename Add>
+void scan_chunks(const Tensor& tensor, const Inputs& inputs, Look look, Add add) {
+  constexpr uint64_t kAtOnce = 1024;  // found and not yet added: bounds the memory
+  const uint64_t len = inputs.chunk_len, chunks = (tensor.size() + len - 1) / len;
+  std::vector<std::invoke_result_t<Look, Range, std::span<const float>>> found;
+  for (uint64_t first = 0; first < chunks; first += kAtOnce) {
+    found.resize(static_cast<size_t>(std::min(kAtOnce, chunks - first)));
+    const Job job = [&](uint64_t i) {
+      const uint64_t at = (first + i) * len;
+      const Range range{at, std::min(len, tensor.size() - at)};
+      found[static_cast<size_t>(i)] = look(range, tensor.read(range, chunk_room(range.count)));
+    };
+    if (inputs.loop) {
+      inputs.loop(found.size(), job);
+    } else {
+      for (uint64_t i = 0; i < found.size(); ++i) job(i);
+    }
+    for (const auto& part : found) add(part);
+  }
+}
 
 // Calls visit(Range, span<const float>) for each chunk of the tensor, in order.
 template <typename Visit>

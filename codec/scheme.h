@@ -6,6 +6,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +21,7 @@
 #include "codec/bytes.h"
 #include "codec/coder.h"
 #include "codec/law.h"
+#include "codec/loop.h"
 #include "codec/promise.h"
 #include "codec/random.h"
 #include "codec/tensor.h"
@@ -58,9 +62,29 @@ struct StreamShape {
   uint64_t count;
   uint32_t classes = 0;  // of contexts, at most 64; 0: it has none
 };
+
+// A few, in place: shapes are asked for chunk by chunk.
+class StreamShapes {
+ public:
+  static constexpr size_t kMost = 8;
+  StreamShapes(std::initializer_list<StreamShape> shapes) : size_(shapes.size()) {
+    if (size_ > kMost) throw Error(Exit::bug, "a scheme of " + std::to_string(size_) + " streams");
+    std::copy(shapes.begin(), shapes.end(), shapes_.begin());
+  }
+  size_t size() const { return size_; }
+  const StreamShape* data() const { return shapes_.data(); }
+  const StreamShape* begin() const { return data(); }
+  const StreamShape* end() const { return data() + size_; }
+  const StreamShape& operator[](size_t i) const { return shapes_[i]; }
+
+ private:
+  std::array<StreamShape, kMost> shapes_;
+  size_t size_;
+};
+
 struct ChunkShape {
   uint64_t params_size;
-  std::vector<StreamShape> streams;
+  StreamShapes streams;
 };
 
 // What to do with NaN and infinities: refuse the tensor, or list them as exceptions.
@@ -72,6 +96,7 @@ struct Inputs {
   uint8_t stage;
   uint64_t chunk_len;  // elements; every chunk but the last has this many
   Nonfinite nonfinite = Nonfinite::error;
+  Loop loop = {};  // for prepare alone, while it runs
 };
 
 class Decoder {

@@ -54,14 +54,18 @@ Bytes BareWriter::header(uint8_t flags) const {
   return out;
 }
 
+void BareWriter::seal(uint64_t number, Frame& frame) const {
+  if (!short_) seal_frame(frame, base_ + number);
+}
+
 void BareWriter::append(const Frame& frame) {
   if (short_) {
     if (frame.size() > kMaxBody) throw Error(Exit::limit, "a tensor of a bare message would pass 2^28 bytes");
     held_.push_back(frame);
     return;
   }
-  const Bytes bytes = frame_bytes(frame, base_ + k_++);
-  output_.write(bytes);
+  output_.write(frame.sealed);
+  ++k_;
 }
 
 void BareWriter::finish(std::span<const uint32_t> digests) {
@@ -143,8 +147,9 @@ void BareReader::read_header() {
   base_ = checksum(header_, schema_digest(schema_));
 }
 
-void BareReader::next(FrameBytes& frame, std::string_view place) {
-  read_frame(input_, base_ + k_, memory_, place, frame);
+void BareReader::next(FrameBytes& frame, const FramePlace& place) {
+  read_frame(
+      input_, base_ + k_, memory_, [&] { return place.text(); }, frame);
   ++k_;
 }
 
@@ -187,7 +192,8 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
   std::vector<uint32_t> digests;
   bool any_exception = false;
   Workspace work;
-  Bytes elements;
+  Bytes room;
+  ByteView elements;
   FrameWalk walk(schema_, true);
   for (FramePlace place; walk.next(place);) {
     const SchemaTensor& entry = schema_.tensors[place.tensor];
@@ -204,7 +210,7 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
       const uint64_t size = has_length(*scheme.coder) ? in.get<uint32_t>() : decoder->payload_size(place.range).value();
       const ByteReader payload(in.get_bytes(size), "the tensor's payload");
       const uint64_t decoded = decoder->decode(payload, Form::coder, list, place.range, work);
-      if (wanted) decoder->convert(place.range, work, elements);
+      if (wanted) elements = decoder->convert(place.range, work, room);
       return decoded;
     });
     digests.push_back(tensor_digest({&digest, 1}));

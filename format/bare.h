@@ -17,6 +17,7 @@ class BareWriter final : public FrameWriter {
  public:
   BareWriter(OutputFile& output, const Schema& schema, const MessageId& id);
   bool forms() const override { return !short_; }
+  void seal(uint64_t number, Frame& frame) const override;
   void append(const Frame& frame) override;
   void finish(std::span<const uint32_t> digests) override;
 
@@ -38,7 +39,7 @@ class BareReader final : public FrameReader {
   // Reads the header.
   BareReader(InputStream& input, const Schema& schema, uint64_t memory);
   const MessageId& id() const { return id_; }
-  void next(FrameBytes& frame, std::string_view place) override;  // of a long message
+  void next(FrameBytes& frame, const FramePlace& place) override;  // of a long message
 
   // The whole message: decodes into `sink` (null: drops) and compares the digest.
   void decompress_into(const DecompressOptions& options, Sink* sink, Progress& progress);

@@ -1,5 +1,6 @@
 // The way in: compress.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 
 #include "format/crew.h"
@@ -13,12 +14,18 @@ namespace {
 // frame.
 struct Outgoing {
   FramePlace place;
+  uint64_t number = 0;               // of the frame in the message
   std::unique_ptr<TensorData> data;  // if still to be prepared
   std::shared_ptr<TensorEncoder> encoder;
-  Workspace work;
   Frame frame;
-  uint64_t digest = 0;
+  uint64_t digest = 0, beyond_type = 0;
 };
+
+// Of a thread, not of an item: what a chunk is made in is used again while it is in the cache.
+Workspace& workspace() {
+  thread_local Workspace of_this_thread;
+  return of_this_thread;
+}
 
 class Compressor {
  public:
@@ -35,7 +42,7 @@ class Compressor {
   void run() {
     const Crew crew = crew_for(schema_, options_.threads, options_.memory, !writer_.forms());
     run_ordered<Outgoing>(
-        crew.threads, crew.slots, [this](Outgoing& item) { return make(item); },
+        crew.threads, crew.slots, [this](Outgoing& item, const Loop& loop) { return make(item, loop); },
         [this](Outgoing& item) { encode(item); }, [this](Outgoing& item) { append(item); });
     writer_.finish(digests_);
   }
@@ -58,21 +65,23 @@ class Compressor {
     return id == own.id() ? &own : find_coder(id);
   }
 
-  std::shared_ptr<TensorEncoder> prepare(size_t tensor, std::unique_ptr<TensorData> data) const {
+  std::shared_ptr<TensorEncoder> prepare(size_t tensor, std::unique_ptr<TensorData> data, const Loop& loop) const {
     return in_tensor(schema_.tensors[tensor].info, [&] {
-      return std::shared_ptr<TensorEncoder>(make_tensor_encoder(plan(tensor), std::move(data), options_.nonfinite));
+      return std::shared_ptr<TensorEncoder>(
+          make_tensor_encoder(plan(tensor), std::move(data), options_.nonfinite, loop));
     });
   }
 
-  bool make(Outgoing& item) {
+  bool make(Outgoing& item, const Loop& loop) {
     if (!walk_.next(item.place)) return false;
+    item.number = frames_++;
     const size_t tensor = item.place.tensor;
     item.data.reset();
     item.encoder.reset();
     if (item.place.has_params()) {
       std::unique_ptr<TensorData> data = in_tensor(schema_.tensors[tensor].info, [&] { return source_.open(tensor); });
       if (item.place.params_only) {
-        current_ = prepare(tensor, std::move(data));
+        current_ = prepare(tensor, std::move(data), loop);
       } else {
         item.data = std::move(data);
         return true;
@@ -83,21 +92,27 @@ class Compressor {
   }
 
   void encode(Outgoing& item) const {
-    if (!item.encoder) item.encoder = prepare(item.place.tensor, std::move(item.data));
+    if (!item.encoder) item.encoder = prepare(item.place.tensor, std::move(item.data), {});
     item.frame.params.clear();
     item.frame.exceptions.clear();
     item.frame.payload.clear();
     item.frame.form = Form::coder;
     if (item.place.has_params()) item.frame.params = item.encoder->stored();
-    if (item.place.params_only) return;
-    in_tensor(schema_.tensors[item.place.tensor].info,
-              [&] { item.digest = item.encoder->encode(item.place.range, writer_.forms(), item.work, item.frame); });
+    in_tensor(schema_.tensors[item.place.tensor].info, [&] {
+      if (!item.place.params_only) {
+        Workspace& work = workspace();
+        item.digest = item.encoder->encode(item.place.range, writer_.forms(), work, item.frame);
+        item.beyond_type = work.beyond_type;
+      }
+      writer_.seal(item.number, item.frame);
+    });
   }
 
   void append(Outgoing& item) {
     writer_.append(item.frame);
     if (item.place.params_only) return;
-    progress_.beyond_type += item.work.beyond_type;
+    progress_.beyond_type += item.beyond_type;
+    chunk_digests_.reserve(static_cast<size_t>(std::min(item.place.chunks, kMostFramesReserved)));
     chunk_digests_.push_back(item.digest);
     progress_.done += item.place.range.count * schema_.tensors[item.place.tensor].info.dtype.item_size();
     if (item.place.ends_tensor()) {
@@ -114,6 +129,7 @@ class Compressor {
   FrameWriter& writer_;
   Progress& progress_;
   FrameWalk walk_;
+  uint64_t frames_ = 0;
   std::shared_ptr<TensorEncoder> current_;
   std::vector<uint64_t> chunk_digests_;
   std::vector<uint32_t> digests_;

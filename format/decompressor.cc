@@ -1,5 +1,6 @@
 // The way back: decompress.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 
 #include "format/crew.h"
@@ -16,7 +17,8 @@ struct Incoming {
   FrameBytes frame;
   RestoredTensor tensor;  // none: not wanted, or parameters only
   Workspace work;
-  Bytes elements;
+  ByteView elements;  // in `work` or `room`
+  Bytes room;
   uint64_t digest = 0;
 };
 
@@ -57,9 +59,9 @@ class Decompressor {
     const bool wanted = options_.wanted(entry.info);
     in_tensor(entry.info, [&] {
       if (wanted || !options_.skip_unwanted) {
-        reader_.next(item.frame, item.place.text());
+        reader_.next(item.frame, item.place);
       } else {
-        reader_.skip(item.frame, item.place.text());
+        reader_.skip(item.frame, item.place);
       }
     });
     if (tallies_ != nullptr) count(item);
@@ -91,7 +93,8 @@ class Decompressor {
     if (!item.tensor.decoder) return;
     const TensorInfo& info = schema_.tensors[item.place.tensor].info;
     item.digest = decode_frame(info, item.tensor, item.place, item.frame, item.work);
-    if (sink_ != nullptr) convert_frame(info, item.tensor, item.place, item.frame, item.work, item.elements);
+    if (sink_ == nullptr) return;
+    item.elements = convert_frame(info, item.tensor, item.place, item.frame, item.work, item.room);
   }
 
   void write(Incoming& item) {
@@ -103,6 +106,7 @@ class Decompressor {
       return;
     }
     item.tensor = {};
+    chunk_digests_.reserve(static_cast<size_t>(std::min(item.place.chunks, kMostFramesReserved)));
     chunk_digests_.push_back(item.digest);
     if (sink_ != nullptr) {
       in_tensor(info, [&] {

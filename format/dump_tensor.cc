@@ -2,6 +2,7 @@
 #include "format/dump_tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,12 @@
 namespace gradcodec {
 
 std::span<const float> DumpTensor::read(Range range, std::span<float> scratch) const {
+  if (info_.dtype.code == DType::f4) {
+    const ByteView there = data_->view(range);
+    if (!there.empty() && reinterpret_cast<uintptr_t>(there.data()) % alignof(float) == 0) {
+      return {reinterpret_cast<const float*>(there.data()), static_cast<size_t>(range.count)};
+    }
+  }
   const std::span<float> out = scratch.first(static_cast<size_t>(range.count));
   if (info_.dtype.code == DType::f8) {
     read_doubles(range, out);
@@ -46,11 +53,11 @@ void DumpTensor::look_for_loss(ByteView bytes, std::span<const float> values) co
 }
 
 void DumpTensor::read_doubles(Range range, std::span<float> out) const {
-  constexpr uint64_t kPiece = 8192;
-  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, range.count)) * sizeof(double));
+  constexpr uint64_t kPiece = 4096;
+  std::array<double, kPiece> piece;
   for (uint64_t at = 0; at < range.count; at += kPiece) {
     const size_t count = static_cast<size_t>(std::min(kPiece, range.count - at));
-    const std::span<std::byte> bytes = std::span(piece).first(count * sizeof(double));
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(piece).first(count));
     data_->read({range.first + at, count}, bytes);
     const std::span<float> values = out.subspan(static_cast<size_t>(at), count);
     widen(info_.dtype, bytes, values);

@@ -132,10 +132,12 @@ class OutputFile {
   void create_beside(bool exists, mode_t mode);
   void create_temporary();
   void write_all(ByteView bytes);
+  void reserve_ahead(size_t bytes);
 
   Fd fd_;
   std::string name_, destination_, temporary_;
   uint64_t position_ = 0;
+  uint64_t reserved_ = 0;  // bytes of the file that have their place on the disk
   bool renames_ = false, replaces_ = false, library_ = false, force_;
 };
 

@@ -46,9 +46,9 @@ uint64_t decode_frame(const TensorInfo& info, const RestoredTensor& tensor, cons
   });
 }
 
-void convert_frame(const TensorInfo& info, const RestoredTensor& tensor, const FramePlace& place,
-                   const FrameBytes& frame, Workspace& work, Bytes& elements) {
-  in_frame(info, place, frame, [&] { tensor.decoder->convert(place.range, work, elements); });
+ByteView convert_frame(const TensorInfo& info, const RestoredTensor& tensor, const FramePlace& place,
+                       const FrameBytes& frame, Workspace& work, Bytes& room) {
+  return in_frame(info, place, frame, [&] { return tensor.decoder->convert(place.range, work, room); });
 }
 
 }  // namespace gradcodec

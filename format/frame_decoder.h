@@ -26,8 +26,9 @@ RestoredTensor restore_tensor(const TensorPlan& plan, const FramePlace& place, c
 uint64_t decode_frame(const TensorInfo& info, const RestoredTensor& tensor, const FramePlace& place,
                       const FrameBytes& frame, Workspace& work);
 
-// The elements of what decode_frame left in `work`. Throws Error(limit) on a value that their type cannot hold.
-void convert_frame(const TensorInfo& info, const RestoredTensor& tensor, const FramePlace& place,
-                   const FrameBytes& frame, Workspace& work, Bytes& elements);
+// The elements of what decode_frame left in `work`: there, or in `room`. Throws Error(limit) on a value that their
+// type cannot hold.
+ByteView convert_frame(const TensorInfo& info, const RestoredTensor& tensor, const FramePlace& place,
+                       const FrameBytes& frame, Workspace& work, Bytes& room);
 
 }  // namespace gradcodec

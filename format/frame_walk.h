@@ -62,6 +62,9 @@ class FrameWalk {
   bool params_done_ = false;
 };
 
+// Room is made for so many frames of a message before they come: their number is only a claim.
+inline constexpr uint64_t kMostFramesReserved = uint64_t{1} << 16;
+
 // Frames of a whole message; no sum can wrap, as each tensor has fewer than 2^63 bytes and chunks hold 2^12 elements or
 // 2^17 bytes: saturates at 2^63.
 inline uint64_t total_frames(const Schema& schema) {

@@ -118,7 +118,7 @@ class Statistician {
                         code.params.size();
   }
 
-  // Fills the piece's elements; their type, which is float32 where the tensor's own cannot hold them.
+  // Sets the piece's elements; their type, which is float32 where the tensor's own cannot hold them.
   DType decoded_type(ChunkWork& item) const {
     try {
       message_.convert(item.piece);
@@ -127,8 +127,7 @@ class Statistician {
       if (error.code() != Exit::limit) throw;
     }
     item.beyond_type = true;
-    const ByteView values = std::as_bytes(std::span(item.piece.work.values));
-    item.piece.elements.assign(values.begin(), values.end());
+    item.piece.elements = std::as_bytes(std::span(item.piece.work.values));
     return {};
   }
 
@@ -140,9 +139,9 @@ class Statistician {
     if (ours.item_size() == 0) return;  // however many, they are all equal
     for (uint64_t at = 0; at < range.count; at += kBlock) {
       const uint64_t n = std::min(kBlock, range.count - at);
-      const auto part = [&](const Bytes& bytes, const DType& type) {
+      const auto part = [&](ByteView bytes, const DType& type) {
         const auto size = static_cast<size_t>(type.item_size());
-        return ByteView(bytes).subspan(static_cast<size_t>(at) * size, static_cast<size_t>(n) * size);
+        return bytes.subspan(static_cast<size_t>(at) * size, static_cast<size_t>(n) * size);
       };
       compare_block(item, range.first + at, theirs, part(item.original, theirs), ours, part(item.piece.elements, ours));
     }

@@ -2,6 +2,7 @@
 #include "format/reader.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "format/cbor.h"
 #include "format/checksum.h"
@@ -22,22 +23,32 @@ uint64_t last_check(const Bytes& bytes) { return ByteReader(ByteView(bytes).last
   throw Error(Exit::limit, what + " needs " + std::to_string(size) + " bytes of memory: raise --memory");
 }
 
-// Appends n bytes. What is claimed is never allocated before it has arrived.
-void read(InputStream& input, Bytes& out, uint64_t n, std::string_view what) {
-  const uint64_t start = input.position();
-  const auto ends = [&](uint64_t have) {
-    damaged(start, "the input ends within " + std::string(what) + " (" + std::to_string(have) + " of " +
-                       std::to_string(n) + " bytes are there)");
-  };
-  if (input.left() < n) ends(input.left());
-  while (n > 0) {
-    const uint64_t piece = std::min(n, kPiece);
-    const size_t at = out.size();
-    out.resize(at + static_cast<size_t>(piece));
-    const size_t got = input.read(std::span(out).subspan(at));
-    if (got < piece) ends(input.position() - start);
-    n -= piece;
+// Replaces what `out` holds behind `at` by the next n bytes. What is claimed is never allocated before it has arrived,
+// and what is there already is not cleared first. Returns how many bytes there were.
+uint64_t read_behind(InputStream& input, Bytes& out, size_t at, uint64_t n) {
+  if (input.left() < n) return input.left();
+  const uint64_t end = at + n;
+  if (out.size() > end) out.resize(static_cast<size_t>(end));
+  for (uint64_t from = at; from < end;) {
+    const size_t piece = static_cast<size_t>(std::min(end - from, kPiece));
+    out.resize(std::max(out.size(), static_cast<size_t>(from) + piece));
+    const size_t got = input.read(std::span(out).subspan(static_cast<size_t>(from), piece));
+    from += got;
+    if (got < piece) return from - at;
   }
+  return n;
+}
+
+[[noreturn]] void ends_within(const std::string& what, uint64_t offset, uint64_t have, uint64_t n) {
+  damaged(offset, "the input ends within " + what + " (" + std::to_string(have) + " of " + std::to_string(n) +
+                      " bytes are there)");
+}
+
+// Appends n bytes.
+void read(InputStream& input, Bytes& out, uint64_t n, const std::string& what) {
+  const uint64_t start = input.position();
+  const uint64_t have = read_behind(input, out, out.size(), n);
+  if (have < n) ends_within(what, start, have, n);
 }
 
 }  // namespace
@@ -53,27 +64,33 @@ void read_all(InputStream& input, uint64_t memory, Bytes& out) {
   }
 }
 
-void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::string_view what, FrameBytes& frame) {
+void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, const std::function<std::string()>& what,
+                FrameBytes& frame) {
   frame.offset = input.position();
   Bytes& bytes = frame.buffer;
-  bytes.clear();
-  read(input, bytes, 4, what);
-  const uint64_t size = ByteReader(bytes, what).get<uint32_t>() & kMaxBody;
-  if (size > memory) too_large(std::string(what), size);
-  read(input, bytes, size + 8, what);
+  uint32_t head = 0;
+  const size_t head_read = input.read(std::as_writable_bytes(std::span(&head, 1)));
+  if (head_read < sizeof(head)) ends_within(what(), frame.offset, head_read, sizeof(head));
+  const uint64_t size = head & kMaxBody, start = input.position();
+  if (size > memory) too_large(what(), size);
+  bytes.resize(std::max(bytes.size(), sizeof(head)));
+  std::memcpy(bytes.data(), &head, sizeof(head));
+  const uint64_t have = read_behind(input, bytes, sizeof(head), size + 8);
+  if (have < size + 8) ends_within(what(), start, have, size + 8);
   open_frame(check_seed, what, frame);
 }
 
-void open_frame(uint64_t check_seed, std::string_view what, FrameBytes& frame) {
+void open_frame(uint64_t check_seed, const std::function<std::string()>& what, FrameBytes& frame) {
   const Bytes& bytes = frame.buffer;
-  const auto head = ByteReader(bytes, what).get<uint32_t>();
+  uint32_t head = 0;
+  std::memcpy(&head, bytes.data(), sizeof(head));
   if (checksum(ByteView(bytes).first(bytes.size() - 8), check_seed) != last_check(bytes)) {
-    damaged(frame.offset, std::string(what) + " does not match its check");
+    damaged(frame.offset, what() + " does not match its check");
   }
   const uint32_t form = head >> 28 & 3;
   if (form > 2 || head >> 31 != 0) {
     throw Error(Exit::unsupported,
-                std::string(what) + " has the form " + std::to_string(head >> 28) + ", not known to this version");
+                what() + " has the form " + std::to_string(head >> 28) + ", not known to this version");
   }
   frame.form = static_cast<Form>(form);
   frame.exceptions = (head >> 30 & 1) != 0;
@@ -148,6 +165,7 @@ bool ContainerReader::begin() {
     if (kind_ == FileKind::schema) return true;
   }
   base_ = seed;
+  lengths_.reserve(static_cast<size_t>(std::min(total_frames(schema_), kMostFramesReserved)));
   if (!tree_.empty() && schema_.origin != DumpKind::hdf5) {
     throw Error(Exit::bad_input, "has a TREE block though it was not made from HDF5");
   }
@@ -186,23 +204,24 @@ void ContainerReader::take_header_block(const Block& block) {
   accounts_.skipped += block.bytes.size();
 }
 
-void ContainerReader::next(FrameBytes& frame, std::string_view place) {
-  read_frame(input_, base_ + k_, memory_, frame_text(place), frame);
+void ContainerReader::next(FrameBytes& frame, const FramePlace& place) {
+  read_frame(
+      input_, base_ + k_, memory_, [&] { return frame_text(place); }, frame);
   count_frame(frame.payload.size());
 }
 
-void ContainerReader::skip(FrameBytes& frame, std::string_view place) {
+void ContainerReader::skip(FrameBytes& frame, const FramePlace& place) {
   if (!input_.seekable()) return next(frame, place);
   frame.offset = input_.position();
   Bytes head;
   read(input_, head, 4, frame_text(place));
-  const uint64_t size = ByteReader(head, place).get<uint32_t>() & kMaxBody;
+  const uint64_t size = ByteReader(head, "a head").get<uint32_t>() & kMaxBody;
   if (!input_.skip(size + 8)) damaged(frame.offset, "the input ends within " + frame_text(place));
   count_frame(size);
 }
 
-std::string ContainerReader::frame_text(std::string_view place) const {
-  return "frame " + std::to_string(lengths_.size()) + " (" + std::string(place) + ")";
+std::string ContainerReader::frame_text(const FramePlace& place) const {
+  return "frame " + std::to_string(lengths_.size()) + " (" + place.text() + ")";
 }
 
 void ContainerReader::count_frame(uint64_t size) {

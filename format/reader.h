@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "format/files.h"
+#include "format/frame_walk.h"
 #include "format/layout.h"
 
 namespace gradcodec {
@@ -32,11 +34,13 @@ struct FrameBytes {
 };
 
 // The next frame of `input`, its check (seeded so) made. What is claimed is never allocated before it has arrived.
-void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, std::string_view what, FrameBytes& frame);
+// `what`: the frame's name for messages, asked for when there is one.
+void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, const std::function<std::string()>& what,
+                FrameBytes& frame);
 
 // The frame that frame.buffer holds, head to check: makes its check (seeded so), sets form, exceptions and payload.
 // Throws Error(bad_input), Error(unsupported).
-void open_frame(uint64_t check_seed, std::string_view what, FrameBytes& frame);
+void open_frame(uint64_t check_seed, const std::function<std::string()>& what, FrameBytes& frame);
 
 // All that is left of `input`. Throws Error(limit) if that is more than `memory`.
 void read_all(InputStream& input, uint64_t memory, Bytes& out);
@@ -45,12 +49,12 @@ void read_all(InputStream& input, uint64_t memory, Bytes& out);
 class FrameReader {
  public:
   virtual ~FrameReader() = default;
-  // The next frame, its check made. `place` names it in messages ("chunk 3 of 7"). Throws Error(bad_input),
-  // Error(unsupported), Error(limit), Error(io).
-  virtual void next(FrameBytes& frame, std::string_view place) = 0;
+  // The next frame, its check made. `place` names it in messages. Throws Error(bad_input), Error(unsupported),
+  // Error(limit), Error(io).
+  virtual void next(FrameBytes& frame, const FramePlace& place) = 0;
 
   // Passes over the next frame, if nobody wants what is in it: in a regular file without reading it, else as next does.
-  virtual void skip(FrameBytes& frame, std::string_view place) { next(frame, place); }
+  virtual void skip(FrameBytes& frame, const FramePlace& place) { next(frame, place); }
 };
 
 // Reads begin, (message, frames in order), finish; again for the next message of a stream. Every call throws
@@ -68,8 +72,8 @@ class ContainerReader final : public FrameReader {
   const Bytes& tree() const { return tree_; }          // unwrapped; empty if there is none
   const Bytes& metadata() const { return metadata_; }  // likewise
 
-  void next(FrameBytes& frame, std::string_view place) override;
-  void skip(FrameBytes& frame, std::string_view place) override;
+  void next(FrameBytes& frame, const FramePlace& place) override;
+  void skip(FrameBytes& frame, const FramePlace& place) override;
 
   // END and the tail, after all frames. Returns the digests, none if the message has none.
   std::vector<uint32_t> finish();
@@ -100,7 +104,7 @@ class ContainerReader final : public FrameReader {
   Block read_block(const std::string& what);
   uint64_t check(const Block& block, uint64_t seed, const std::string& what);
   void take_header_block(const Block& block);
-  std::string frame_text(std::string_view place) const;
+  std::string frame_text(const FramePlace& place) const;
   void count_frame(uint64_t size);
 
   InputStream& input_;

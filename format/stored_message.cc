@@ -18,18 +18,16 @@ constexpr uint64_t kTensorMemory = 1024;  // of what is kept for a tensor, more 
 class StoredMessage::Recorder final : public FrameReader {
  public:
   Recorder(StoredMessage& message, ContainerReader& reader)
-      : message_(message), id_(id_of(message.schema_, message.message_)), reader_(reader), walk_(message.schema_) {}
+      : message_(message), id_(id_of(message.schema_, message.message_)), reader_(reader) {}
 
   const MessageId& id() const { return id_; }
 
-  void next(FrameBytes& frame, std::string_view text) override {
-    reader_.next(frame, text);
-    FramePlace place;
-    walk_.next(place);
+  void next(FrameBytes& frame, const FramePlace& place) override {
+    reader_.next(frame, place);
     message_.offsets_.push_back(frame.offset);
     if (!place.has_params()) return;
     const size_t tensor = place.tensor;
-    const TensorPlan plan = plan_of(message_.schema_, message_.schemes_, id_, tensor, walk_.chunk_len(tensor));
+    const TensorPlan plan = plan_of(message_.schema_, message_.schemes_, id_, tensor, chunk_len(tensor));
     message_.first_frames_.push_back(message_.offsets_.size() - 1);
     message_.restored_.push_back(restore_tensor(plan, place, frame, plan.info.dtype));
   }
@@ -37,8 +35,9 @@ class StoredMessage::Recorder final : public FrameReader {
  private:
   StoredMessage& message_;
   const MessageId id_;
+  uint64_t chunk_len(size_t tensor) const { return message_.schema_.chunk_len(message_.schema_.tensors[tensor]); }
+
   ContainerReader& reader_;
-  FrameWalk walk_;
 };
 
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
@@ -101,7 +100,7 @@ void StoredMessage::read_frame_at(uint64_t number, const FramePlace& place, Fram
   in_file(file_->name(), [&] {
     in_tensor(info(place.tensor), [&] {
       InputStream input(file_, offsets_[static_cast<size_t>(number)]);
-      const std::string text = "frame " + std::to_string(number) + " (" + place.text() + ")";
+      const auto text = [&] { return "frame " + std::to_string(number) + " (" + place.text() + ")"; };
       read_frame(input, frame_seed_ + number, memory_, text, frame);
     });
   });
@@ -126,7 +125,8 @@ void StoredMessage::load(size_t tensor, uint64_t chunk, Piece& piece) const {
 void StoredMessage::convert(Piece& piece) const {
   const size_t tensor = piece.place.tensor;
   in_file(file_->name(), [&] {
-    convert_frame(info(tensor), restored_[tensor], piece.place, piece.frame, piece.work, piece.elements);
+    piece.elements =
+        convert_frame(info(tensor), restored_[tensor], piece.place, piece.frame, piece.work, piece.converted);
   });
 }
 

@@ -17,9 +17,10 @@ namespace gradcodec {
 struct Piece {
   FramePlace place;
   FrameBytes frame;
-  Workspace work;  // code: streams, parameters of the chunk, exceptions. values: float32; or bytes, where the scheme
-                   // carries those
-  Bytes elements;  // of the tensor's own type; filled by StoredMessage::convert
+  Workspace work;     // code: streams, parameters of the chunk, exceptions. values: float32; or bytes, where the scheme
+                      // carries those
+  ByteView elements;  // of the tensor's own type, in `work` or `converted`; set by StoredMessage::convert
+  Bytes converted;
 };
 
 class StoredMessage {
@@ -57,7 +58,7 @@ class StoredMessage {
   // changed or cut since it was opened, io.
   void load(size_t tensor, uint64_t chunk, Piece& piece) const;
 
-  // Fills the elements of a piece that was loaded: what decompress writes. Thread-safe likewise. Throws Error(limit) on
+  // Sets the elements of a piece that was loaded: what decompress writes. Thread-safe likewise. Throws Error(limit) on
   // a value that the tensor's type cannot hold.
   void convert(Piece& piece) const;
 

@@ -20,16 +20,16 @@ uint64_t count_beyond_float16(std::span<const float> values) {
       values.begin(), values.end(), [](float value) { return std::isfinite(value) && std::fabs(value) > kLargest; }));
 }
 
-Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfinite) {
-  return {random, kFirstStage, plan.chunk_len, nonfinite};
+Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfinite, const Loop& loop = {}) {
+  return {random, kFirstStage, plan.chunk_len, nonfinite, loop};
 }
 
 class ValueEncoder final : public TensorEncoder {
  public:
-  ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite)
+  ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite, const Loop& loop)
       : coder_(*plan.coder), type_(plan.info.dtype), tensor_(std::move(tensor)) {
     const Random random(plan.message, plan.ordinal);
-    encoder_ = plan.scheme.scheme->prepare(*tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite));
+    encoder_ = plan.scheme.scheme->prepare(*tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite, loop));
     if (tensor_->is_lost()) {
       throw Error(
           Exit::unsupported,
@@ -89,14 +89,17 @@ class ValueDecoder final : public TensorDecoder {
     work.code.params.assign(params.begin(), params.end());
     if (form != Form::constant) set_contexts(*decoder_, coder_, shape, range, work.code);
     read_streams(payload, form, shape.streams, coder_, work.code.streams);
-    work.values.resize(static_cast<size_t>(range.count));
-    decoder_->decode(work.code, range, work.values);
-    return checksum(std::as_bytes(std::span(work.values)), 0);
+    const std::span<float> values = work.decoded(range.count);
+    decoder_->decode(work.code, range, values);
+    return checksum(std::as_bytes(values), 0);
   }
 
-  void convert(Range range, Workspace& work, Bytes& out) const override {
-    out.resize(work.values.size() * output_.item_size());
-    narrow(work.values, output_, narrowing_, range.first, out);
+  ByteView convert(Range range, Workspace& work, Bytes& room) const override {
+    const std::span<const float> values = work.decoded(range.count);
+    if (output_.code == DType::f4) return std::as_bytes(values);
+    room.resize(values.size() * output_.item_size());
+    narrow(values, output_, narrowing_, range.first, room);
+    return room;
   }
 
  private:
@@ -118,8 +121,9 @@ class ByteEncoder final : public TensorEncoder {
     data_->read(range, work.bytes);
     work.code.streams.resize(1);
     Stream& stream = work.code.streams[0];
-    stream.alphabet = 0;
+    stream.alphabet = stream.classes = 0;
     stream.symbols.clear();
+    stream.contexts.clear();
     stream.bytes.resize(work.bytes.size());
     split_planes(work.bytes, dtype_.word_size(), stream.bytes);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
@@ -149,6 +153,7 @@ class ByteDecoder final : public TensorDecoder {
     if (!exceptions.empty()) payload.fail("lists exceptions, which raw has none of");
     work.code.params.clear();
     work.code.exceptions.clear();
+    work.code.streams.clear();
     const StreamShape shape{0, bytes_of(range)};
     read_streams(payload, form, {&shape, 1}, coder_, work.code.streams);
     work.bytes.resize(static_cast<size_t>(shape.count));
@@ -156,11 +161,8 @@ class ByteDecoder final : public TensorDecoder {
     return checksum(work.bytes, 0);
   }
 
-  void convert(Range range, Workspace& work, Bytes& out) const override {
-    if (output_ == dtype_) {
-      out = work.bytes;
-      return;
-    }
+  ByteView convert(Range range, Workspace& work, Bytes& room) const override {
+    if (output_ == dtype_) return work.bytes;
     work.values.resize(static_cast<size_t>(range.count));
     const bool to_16_bits = output_.item_size() == 2;
     if (dtype_.code == DType::f8 && to_16_bits) {
@@ -168,8 +170,9 @@ class ByteDecoder final : public TensorDecoder {
     } else {
       widen(dtype_, work.bytes, work.values);
     }
-    out.resize(work.values.size() * output_.item_size());
-    round_to(work.values, output_, range.first, out);
+    room.resize(work.values.size() * output_.item_size());
+    round_to(work.values, output_, range.first, room);
+    return room;
   }
 
  private:
@@ -182,14 +185,14 @@ class ByteDecoder final : public TensorDecoder {
 }  // namespace
 
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
-                                                   Nonfinite nonfinite) {
+                                                   Nonfinite nonfinite, const Loop& loop) {
   if (plan.scheme.scheme->carries_bytes()) return std::make_unique<ByteEncoder>(plan, std::move(data));
-  return make_value_encoder(plan, std::make_shared<DumpTensor>(plan.info, std::move(data)), nonfinite);
+  return make_value_encoder(plan, std::make_shared<DumpTensor>(plan.info, std::move(data)), nonfinite, loop);
 }
 
 std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor,
-                                                  Nonfinite nonfinite) {
-  return std::make_unique<ValueEncoder>(plan, std::move(tensor), nonfinite);
+                                                  Nonfinite nonfinite, const Loop& loop) {
+  return std::make_unique<ValueEncoder>(plan, std::move(tensor), nonfinite, loop);
 }
 
 std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteReader& stored, const DType& output) {

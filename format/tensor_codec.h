@@ -18,7 +18,14 @@ struct Workspace {
   uint64_t beyond_type = 0;  // decoded values that the tensor's own type cannot hold
   Code code;
   std::vector<float> values;
+  std::span<float> target;  // where a decoder puts the chunk's values instead, if it is not empty
   Bytes bytes, planes;
+
+  // Room for a chunk's values, and where they are.
+  std::span<float> decoded(uint64_t count) {
+    if (target.empty()) values.resize(static_cast<size_t>(count));
+    return target.empty() ? std::span(values) : target;
+  }
 };
 
 // What both directions need to know of a tensor.
@@ -42,13 +49,14 @@ class TensorEncoder {
   virtual uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const = 0;
 };
 
-// Prepares the scheme, which reads the tensor. Throws what Scheme::prepare and TensorData::read throw.
+// Prepares the scheme, which reads the tensor. Throws what Scheme::prepare and TensorData::read throw. `loop` is for
+// the time of the call.
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
-                                                   Nonfinite nonfinite);
+                                                   Nonfinite nonfinite, const Loop& loop = {});
 
 // The same of a lossy scheme, for a tensor that others read too.
 std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor,
-                                                  Nonfinite nonfinite);
+                                                  Nonfinite nonfinite, const Loop& loop = {});
 
 class TensorDecoder {
  public:
@@ -62,15 +70,15 @@ class TensorDecoder {
   // The scheme's decoder; null for `raw`, which has none.
   virtual const Decoder* scheme() const = 0;
 
-  // The chunk's code into work.code and what it stands for into work.values (float32), or into work.bytes where the
+  // The chunk's code into work.code and what it stands for into work.decoded() (float32), or into work.bytes where the
   // scheme carries bytes; `payload` is all that follows the tensor's parameters. Returns the chunk's digest, which the
   // encoder had too. Thread-safe. Throws Error(bad_input).
   virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
                           Workspace& work) const = 0;
 
-  // What decode left in `work` as elements of the output's type, into `out`. Thread-safe. Throws Error(limit) on a
-  // value that the type cannot hold.
-  virtual void convert(Range range, Workspace& work, Bytes& out) const = 0;
+  // What decode left in `work` as elements of the output's type: there, if they are so already, or in `room`.
+  // Thread-safe. Throws Error(limit) on a value that the type cannot hold.
+  virtual ByteView convert(Range range, Workspace& work, Bytes& room) const = 0;
 };
 
 // Takes the tensor's parameters from the front of `stored`. `output` is what the elements become: plan.info.dtype, or

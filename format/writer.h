@@ -11,25 +11,31 @@
 
 namespace gradcodec {
 
-// One frame: how to read it, and its payload in three parts.
+// One frame: how to read it, its payload in three parts, and all of it as it is written.
 struct Frame {
   Form form = Form::coder;
   Bytes params;      // the tensor's stored parameters, if they are in this frame
   Bytes exceptions;  // serialized list, or empty
   Bytes payload;     // the chunk's parameters and streams
+  Bytes sealed;      // head, payload and check, once made
 
   uint64_t size() const { return params.size() + exceptions.size() + payload.size(); }
 };
 
-// Head, payload and check of a frame. Throws Error(limit) if it would pass 2^28 bytes.
-Bytes frame_bytes(const Frame& frame, uint64_t check_seed);
+// Makes frame.sealed. Throws Error(limit) if the payload would pass 2^28 bytes.
+void seal_frame(Frame& frame, uint64_t check_seed);
 
 // What frames are written to, in order.
 class FrameWriter {
  public:
   virtual ~FrameWriter() = default;
   virtual bool forms() const = 0;  // whether frames may have forms other than Form::coder
-  virtual void append(const Frame& frame) = 0;
+
+  // What can be done for frame `number` of the message, from 0, before its turn comes. Thread-safe. Throws
+  // Error(limit).
+  virtual void seal(uint64_t number, Frame& frame) const = 0;
+
+  virtual void append(const Frame& frame) = 0;                 // one that was sealed
   virtual void finish(std::span<const uint32_t> digests) = 0;  // one a tensor
 };
 
@@ -42,6 +48,7 @@ class ContainerWriter final : public FrameWriter {
   // Prologue to MESSAGE. `tree` and `metadata` are absent if empty.
   void begin(const Schema& schema, ByteView tree, ByteView metadata, const Message& message);
   bool forms() const override { return true; }
+  void seal(uint64_t number, Frame& frame) const override { seal_frame(frame, base_ + k_ + number); }
   void append(const Frame& frame) override;
   void finish(std::span<const uint32_t> digests) override;
 
@@ -50,7 +57,7 @@ class ContainerWriter final : public FrameWriter {
 
   OutputFile& output_;
   uint64_t seed_ = 0;  // of the next check: before MESSAGE ends the last check, after it S + k
-  uint64_t k_ = 0;     // blocks and frames so far
+  uint64_t k_ = 0;     // blocks before the frames
   uint64_t base_ = 0;  // S, the check of MESSAGE
   std::vector<uint32_t> lengths_;
 };

@@ -121,14 +121,19 @@ class Stages {
     const Coder& used = *all_coders()[coder];
     const std::string with = ", " + std::string(used.name());
     Frame frame;
+    const ChunkShape shape = encoder.decoder().chunk_shape(range);
+    timed(times["contexts" + with], [&] { set_contexts(encoder.decoder(), used, shape, range, code_); });
     timed(times["code" + with], [&] { frame.form = write_streams(code_.streams, used, true, frame.payload); });
-    Bytes bytes = timed(times["frame and its check" + with], [&] { return frame_bytes(frame, 0); });
+    timed(times["frame and its check" + with], [&] { seal_frame(frame, 0); });
+    const Bytes& bytes = frame.sealed;
     timed(times["write" + with], [&] { packed_[coder]->write_at(offset, bytes); });
     FrameBytes read;
     read.buffer.resize(bytes.size());
     timed(times["read" + with], [&] { packed_[coder]->read_at(offset, read.buffer); });
-    timed(times["check" + with], [&] { open_frame(0, "frame", read); });
-    const ChunkShape shape = encoder.decoder().chunk_shape(range);
+    timed(times["check" + with], [&] {
+      open_frame(
+          0, [] { return "frame"; }, read);
+    });
     timed(times["decode" + with], [&] {
       ByteReader payload(read.payload, "frame");
       read_streams(payload, read.form, shape.streams, used, code_.streams);

@@ -13,8 +13,10 @@ namespace gradcodec {
 namespace {
 
 constexpr uint32_t kMaxAlphabet = 65536;
+constexpr uint32_t kMaxClasses = 64;                            // of a stream's contexts
 constexpr std::array<size_t, 4> kLanes = {0, 1, 8, 32};         // of the forms 0 (one symbol repeated) to 3
 constexpr std::array<uint64_t, 4> kWorth = {0, 0, 1024, 4096};  // bytes of words from which a form is taken
+constexpr size_t kMaxPlaces = 8192;                             // of counts: what stays in the fastest cache
 constexpr size_t kMinForBlocks = 512;                           // symbols: for fewer, classes of blocks do not pay
 
 // Buffers of a thread, used again and again.
@@ -85,10 +87,12 @@ class Shrinker {
     counts.by_distance = by_distance();
     counts.classes = contexts_ == nullptr ? 0 : reduced(in.classes);
     counts.block_classes = 1;
-    if (symbols.size() < kMinForBlocks) return;
-    work_.blocks.choose(symbols, by_distance() ? centre_ : (alphabet - 1) / 2);
-    counts.block_classes = std::max(1u, work_.blocks.classes());
-    counts.block_cost = work_.blocks.cost();
+    if (symbols.size() >= kMinForBlocks) {
+      work_.blocks.choose(symbols, by_distance() ? centre_ : (alphabet - 1) / 2);
+      counts.block_classes = std::max(1u, work_.blocks.classes());
+      counts.block_cost = work_.blocks.cost();
+    }
+    merge_classes();
   }
 
   void run(Bytes& out) {
@@ -106,7 +110,7 @@ class Shrinker {
     RansModel& model = work_.model;
     model.choose(work_.counts);
     const uint32_t form = choose_form();
-    model.write(form, work_.blocks.log2(), out);
+    model.write(form, work_.blocks.len_log2(), out);
     if (by_distance()) put(out, static_cast<uint16_t>(centre_));
     if (model.has_blocks()) work_.blocks.write(out);
     encode(kLanes[form], out);
@@ -116,11 +120,21 @@ class Shrinker {
   bool by_distance() const { return alphabet_ > kMaxTokens; }
   uint32_t bits() const { return token_bits(work_.counts.tokens); }
 
+  // Where there are many tokens, the dither tells little, and many classes only take time.
+  void merge_classes() {
+    TokenCounts& counts = work_.counts;
+    counts.merged = 0;
+    while (counts.classes > 1 && size_t{counts.block_classes} * counts.contexts() << bits() > kMaxPlaces) {
+      ++counts.merged;
+      counts.classes = (counts.classes + 1) / 2;
+    }
+  }
+
   // f(first, end, place) for each block, or for all symbols at once: `place` is where the counts of its class begin.
   template <typename F>
   void for_blocks(const F& f) {
     if (work_.counts.block_classes == 1) return f(0, symbols_.size(), 0);
-    const size_t len = size_t{1} << work_.blocks.log2();
+    const size_t len = size_t{1} << work_.blocks.len_log2();
     for (size_t first = 0; first < symbols_.size(); first += len) {
       const uint32_t block = work_.blocks.of_block()[first / len];
       f(first, std::min(symbols_.size(), first + len), block * work_.counts.contexts() << bits());
@@ -130,7 +144,7 @@ class Shrinker {
   // The context of a symbol with what the model does not tell apart taken out.
   uint32_t context(size_t i) const {
     const uint32_t context = contexts_[i];
-    return (context >> 1 >> class_shift_) << 1 | (context & 1);
+    return (context >> 1 >> (class_shift_ + work_.counts.merged)) << 1 | (context & 1);
   }
 
   void find_plain_cells(size_t first, size_t end, uint32_t place) {
@@ -188,7 +202,7 @@ class Shrinker {
     uint32_t* to = work_.info.data();
     for (uint32_t block = 0; block < counts.block_classes; ++block) {
       for (uint32_t context = 0; context < counts.contexts(); ++context, to += size_t{1} << bits()) {
-        const uint32_t group = model.has_contexts() ? context >> 1 >> model.class_shift() : 0;
+        const uint32_t group = model.has_contexts() ? context >> 1 >> (model.class_shift() - counts.merged) : 0;
         const bool back = !model.has_contexts() && context % 2 != 0;
         const uint32_t row = (model.has_blocks() ? block * model.groups() : 0) + group;
         for (uint32_t token = 0; token < counts.tokens; ++token) {
@@ -324,6 +338,7 @@ class RansCoder final : public Coder {
   void shrink(const Stream& in, Bytes& out) const override {
     if (in.alphabet > kMaxAlphabet)
       throw Error(Exit::bug, "an alphabet of " + std::to_string(in.alphabet) + " symbols");
+    check_contexts(in, in.count());
     if (in.alphabet == 1 || in.count() == 0) return;
     static thread_local std::vector<uint16_t> as_symbols;
     if (in.alphabet == 0) {
@@ -341,6 +356,7 @@ class RansCoder final : public Coder {
 
   void expand(ByteView in, uint64_t count, Stream& out) const override {
     ByteReader reader(in, "rans payload");
+    check_contexts(out, count);
     out.bytes.clear();
     if (out.alphabet == 1 || count == 0) {
       reader.expect_end();
@@ -368,6 +384,13 @@ class RansCoder final : public Coder {
 
  private:
   static const Stream kNoContexts;
+
+  static void check_contexts(const Stream& stream, uint64_t count) {
+    if (stream.contexts.size() != (stream.classes == 0 ? 0 : count) || stream.classes > kMaxClasses) {
+      throw Error(Exit::bug, std::to_string(stream.contexts.size()) + " contexts of " + std::to_string(stream.classes) +
+                                 " classes for " + std::to_string(count) + " symbols");
+    }
+  }
 
   static uint32_t alphabet_of(const Stream& stream) { return stream.alphabet == 0 ? 256 : stream.alphabet; }
 

@@ -18,7 +18,7 @@ class RansBlocks {
   void choose(std::span<const uint16_t> symbols, uint32_t middle);
 
   uint32_t classes() const { return classes_; }  // 1: blocks are all alike
-  uint32_t log2() const { return log2_; }        // of the symbols a block, 5 to 8
+  uint32_t len_log2() const { return log2_; }    // of the symbols a block, 5 to 8
   const std::vector<uint8_t>& of_block() const { return of_block_; }
   uint64_t cost() const;  // about the bits that write takes
 

@@ -106,13 +106,13 @@ uint32_t nearest_index(uint32_t frequency, uint32_t mantissa) {
 void RansModel::fold(const TokenCounts& counts, bool blocks, uint32_t grouping) {
   bits_ = token_bits(counts.tokens);
   grouping_ = grouping;
-  groups_ = grouping == kNoContexts ? 1 : ((counts.classes - 1) >> grouping) + 1;
+  groups_ = grouping == kNoContexts ? 1 : ((counts.classes - 1) >> (grouping - counts.merged)) + 1;
   block_classes_ = blocks ? counts.block_classes : 1;
   folded_.assign(size_t{rows()} << bits_, 0);
   const uint32_t* from = counts.counts.data();
   for (uint32_t block = 0; block < counts.block_classes; ++block) {
     for (uint32_t context = 0; context < counts.contexts(); ++context, from += size_t{1} << bits_) {
-      const uint32_t group = grouping == kNoContexts ? 0 : context >> 1 >> grouping;
+      const uint32_t group = grouping == kNoContexts ? 0 : context >> 1 >> (grouping - counts.merged);
       uint32_t* to = folded_.data() + at((blocks ? block : 0) * groups_ + group, 0);
       const bool back = grouping == kNoContexts && context % 2 != 0;
       for (uint32_t token = 0; token < counts.tokens; ++token) to[back ? counts.mirrored(token) : token] += from[token];
@@ -198,7 +198,7 @@ void RansModel::choose(const TokenCounts& counts) {
   for (const bool blocks : {false, true}) {
     if (blocks && counts.block_classes == 1) break;
     consider(blocks, kNoContexts);
-    for (uint32_t grouping = 0; counts.classes > 0; ++grouping) {
+    for (uint32_t grouping = counts.merged; counts.classes > 0; ++grouping) {
       consider(blocks, grouping);
       if (groups_ == 1) break;
     }

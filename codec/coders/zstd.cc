@@ -39,6 +39,12 @@ ZSTD_DCtx* decompress_context() {
   return context.get();
 }
 
+// Room for the packed symbols of a chunk, likewise.
+Bytes& packed_room() {
+  thread_local Bytes room;
+  return room;
+}
+
 [[noreturn]] void fail(const std::string& text) { throw Error(Exit::bad_input, "zstd payload " + text); }
 
 // What the library does not tell by a stable function: the descriptor's flags and the window (RFC 8878, 3.1.1.1).
@@ -69,13 +75,13 @@ void check_frame(ByteView in, uint64_t expected) {
   if (frame != in.size()) fail("goes on after its frame: " + std::to_string(in.size() - frame) + " bytes more");
 }
 
-Bytes decompress(ByteView in, uint64_t expected) {
+// Replaces `out` by the content.
+void decompress(ByteView in, uint64_t expected, Bytes& out) {
   check_frame(in, expected);
-  Bytes out(static_cast<size_t>(expected));
+  out.resize(static_cast<size_t>(expected));
   const size_t size = ZSTD_decompressDCtx(decompress_context(), out.data(), out.size(), in.data(), in.size());
   if (ZSTD_isError(size) != 0) fail(std::string("is damaged: ") + ZSTD_getErrorName(size));
   if (size != expected) fail("is damaged: it ends early");
-  return out;
 }
 
 class ZstdCoder : public Coder {
@@ -88,16 +94,21 @@ class ZstdCoder : public Coder {
 
   void shrink(const Stream& in, Bytes& out) const override {
     if (in.alphabet == 0) return compress(in.bytes, out);
-    Bytes packed;
+    Bytes& packed = packed_room();
+    packed.clear();
     aligned_pack().shrink(in, packed);
     compress(packed, out);
   }
 
   void expand(ByteView in, uint64_t count, Stream& out) const override {
-    Bytes packed = decompress(in, *aligned_pack().fixed_size(out.alphabet, count));
-    if (out.alphabet != 0) return aligned_pack().expand(packed, count, out);
-    out.symbols.clear();
-    out.bytes = std::move(packed);
+    const uint64_t expected = *aligned_pack().fixed_size(out.alphabet, count);
+    if (out.alphabet == 0) {
+      out.symbols.clear();
+      return decompress(in, expected, out.bytes);
+    }
+    Bytes& packed = packed_room();
+    decompress(in, expected, packed);
+    aligned_pack().expand(packed, count, out);
   }
 
   std::optional<uint64_t> fixed_size(uint32_t, uint64_t) const override { return std::nullopt; }

@@ -55,18 +55,26 @@ struct Reach {
     }
     max_level = std::max(max_level, level_for(max, step));
   }
+
+  void add(const Reach& part) {
+    max_level = std::max(max_level, part.max_level);
+    exceeded |= part.exceeded;
+  }
 };
 
 // Over the buckets, or chunks if the tensor has one step; irregular values are 0 to the rule, as in encode.
 Reach reach_of(const Tensor& tensor, const Inputs& inputs, const DitherLayout& layout, const StepRule& rule) {
   Reach reach;
   const uint64_t run = layout.bucket == 0 ? inputs.chunk_len : layout.bucket;
-  for_each_chunk(tensor, inputs.chunk_len, [&](Range, std::span<const float> x) {
+  const auto look = [&](Range, std::span<const float> x) {
+    Reach chunk;
     for (size_t at = 0; at < x.size(); at += run) {
       const std::span<const float> values = x.subspan(at, std::min<size_t>(run, x.size() - at));
-      reach.add(values, extent_of(values).max, layout.bucket == 0 ? layout.step : rule(values));
+      chunk.add(values, extent_of(values).max, layout.bucket == 0 ? layout.step : rule(values));
     }
-  });
+    return chunk;
+  };
+  scan_chunks(tensor, inputs, look, [&](const Reach& chunk) { reach.add(chunk); });
   return reach;
 }
 
@@ -95,11 +103,13 @@ class Dither final : public Scheme {
     DitherLayout layout;
     layout.bucket = bucket_of(params);
     layout.stores_level = true;
-    const Extent extent = scan_extent(tensor, inputs);
+    const bool from_energy = layout.bucket == 0 && params.count("nmse") != 0;
+    const Energy energy = from_energy ? scan_energy(tensor, inputs) : Energy{scan_extent(tensor, inputs)};
+    const Extent& extent = energy.extent;
     StepRule rule;
     Reach reach;
     if (layout.bucket == 0) {
-      layout.step = step_of(tensor, params, inputs, extent);
+      layout.step = step_of(params, energy, tensor.size());
       reach.max_level = level_for(extent.max, layout.step);
     } else {
       const double nmse = std::get<double>(params.at("nmse"));
@@ -124,11 +134,11 @@ class Dither final : public Scheme {
   }
 
  private:
-  static float step_of(const Tensor& tensor, const Params& params, const Inputs& inputs, const Extent& extent) {
+  static float step_of(const Params& params, const Energy& energy, uint64_t n) {
     if (const auto found = params.find("step"); found != params.end()) {
-      return extent.max == 0 ? 0 : clamp_step(std::get<double>(found->second));
+      return energy.extent.max == 0 ? 0 : clamp_step(std::get<double>(found->second));
     }
-    return step_for_nmse(scan_squares(tensor, inputs, 0.0), tensor.size(), std::get<double>(params.at("nmse")));
+    return step_for_nmse(energy.squares, n, std::get<double>(params.at("nmse")));
   }
 };
 

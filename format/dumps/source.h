@@ -22,6 +22,9 @@ class TensorData {
   // The elements of `range`, in C order, little-endian, into `out` of exactly range.count * item size bytes. Several
   // threads may read at once. Throws Error: bad_input if the file is damaged or too short, io if reading fails.
   virtual void read(Range range, std::span<std::byte> out) const = 0;
+
+  // The same where they stand, if they stand in memory as they are; else nothing.
+  virtual ByteView view(Range) const { return {}; }
 };
 
 // A dump, open for reading. What it lists is checked: every TensorInfo passes check_tensor_info, names are unique, and

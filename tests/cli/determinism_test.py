@@ -52,7 +52,7 @@ class Determinism(support.CliTest):
         for scheme in SCHEMES:
             for coder in ("pack", "zstd", "rans", "rans-dither", "elias"):
                 self.assert_all_equal({(scheme, coder, t): self.outcomes(source, scheme, "--coder", coder, t)
-                                       for t in ("-T1", "-T2", "-T7")})
+                                       for t in ("-T1", "-T2", "-T5", "-T7")})
 
     def test_repeats(self):
         source = self.npz(self.real)
@@ -77,6 +77,14 @@ class Determinism(support.CliTest):
             for target in available_targets():
                 self.refused(support.BAD_INPUT, "compress", self.npy(y), "-o", self.dir / "o", "--scheme=dqsg:levels=3",
                              env={"GRADCODEC_KERNELS": target}, says=f"element {at} ")
+
+    def test_the_first_nonfinite_value_is_named_whoever_finds_it(self):
+        x = np.ones(40 * 4096, np.float32)
+        x[[39 * 4096 + 1, 11 * 4096 + 9, 11 * 4096 + 7]] = np.inf
+        for scheme in ("dqsg:levels=3", "dither:nmse=0.1", "dither:nmse=0.1,bucket=100"):
+            for threads in ("-T1", "-T2", "-T5"):
+                self.refused(support.BAD_INPUT, "compress", self.npy(x), "-o", self.dir / "o", "--chunk-log2=12",
+                             "--scheme", scheme, threads, says=f"element {11 * 4096 + 7} ")
 
     def test_file_and_pipe(self):
         source = self.npz(self.tensors)

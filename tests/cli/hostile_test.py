@@ -221,7 +221,7 @@ class Unknown(Hostile):
         self.refuse_all(BAD_INPUT, writer.frame(bytes(20)).end(), "seed")
 
     def test_coders(self):
-        for coder in (2, 7, 65535):
+        for coder in (5, 7, 65535):
             self.refuse_all(UNSUPPORTED, gz.file_of(ONE, [GOOD], (("dqsg:levels=3", coder),)), f"coder {coder}")
 
     def test_scheme_texts(self):

@@ -385,7 +385,7 @@ class Options(support.CliTest):
     def test_levels_are_real(self):
         options = ["--scheme=dither:nmse=0.1", "--seed=1"]
         sizes = [self.compress(support.DATA / "fc.h5", *options, f"-{level}", to=self.dir / "o").stat().st_size
-                 for level in (1, 2, 5, 9)]
+                 for level in (1, 2, 5)]
         self.assertEqual(sizes, sorted(set(sizes), reverse=True))
 
     def test_every_level_decodes_to_the_same_values(self):

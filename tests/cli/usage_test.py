@@ -52,7 +52,7 @@ class Words(support.CliTest):
         self.refused(USAGE, *call, "--scheme=dqsg:levels=3", says="not 'dqsg:levels=3'")
         for more in (["--coder=pack"], ["--level=1"], ["--chunk-log2=12"], ["--exclude=*"], ["--metadata=1"]):
             self.refused(USAGE, *call, "--scheme=dither:nmse=0.01", *more)
-        self.ok(*call, "--scheme=dither:nmse=0.01", "--coder=zstd")
+        self.ok(*call, "--scheme=dither:nmse=0.01", "--coder=rans-dither")
         self.ok(*call, "--scheme=dither:nmse=0.01", "--level=9", "-f")
 
 

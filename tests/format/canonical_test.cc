@@ -41,7 +41,7 @@ struct Parts {
     FrameWalk walk(schema);
     for (FramePlace place; walk.next(place);) {
       FrameBytes bytes;
-      reader.next(bytes, place.text());
+      reader.next(bytes, place);
       Frame frame;
       frame.form = bytes.form;
       if (bytes.exceptions) {
@@ -72,8 +72,9 @@ struct Parts {
     if (message.digests) {
       for (const uint32_t digest : digests) put(end, digest);
     }
-    for (const Frame& frame : frames) {
-      put_bytes(out, frame_bytes(frame, seed + k++));
+    for (Frame frame : frames) {
+      seal_frame(frame, seed + k++);
+      put_bytes(out, frame.sealed);
       put_varint(end, frame.size());
     }
     uint64_t skipped = 0;

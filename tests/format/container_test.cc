@@ -41,7 +41,11 @@ Bytes written(const Schema& schema, const Message& message, const std::vector<Fr
   OutputFile output(file.path(), true, {});
   ContainerWriter writer(output);
   writer.begin(schema, tree, metadata, message);
-  for (const Frame& frame : frames) writer.append(frame);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    Frame frame = frames[i];
+    writer.seal(i, frame);
+    writer.append(frame);
+  }
   const std::vector<uint32_t> digests = {10, 11, 12};
   writer.finish(digests);
   output.commit();
@@ -57,7 +61,7 @@ std::vector<FrameBytes> read_whole(const Bytes& bytes, size_t frames, Schema* sc
   ContainerReader reader(input, kMemory);
   if (!reader.begin()) throw Error(Exit::bad_input, "empty");
   std::vector<FrameBytes> out(frames);
-  for (FrameBytes& frame : out) reader.next(frame, "here");
+  for (FrameBytes& frame : out) reader.next(frame, {});
   const std::vector<uint32_t> digests = reader.finish();
   CHECK(digests == std::vector<uint32_t>{10, 11, 12});
   reader.expect_end_of_input();

@@ -65,3 +65,53 @@ TEST_CASE("the earliest failure is thrown, and nothing after it is taken") {
     }
   }
 }
+
+TEST_CASE("what make shares out is done once each, by whoever waits") {
+  for (const unsigned threads : {1U, 2U, 7U}) {
+    for (const uint64_t count : {0U, 1U, 5U, 300U}) {
+      int made = 0;
+      uint64_t sum = 0;
+      bool once = true;
+      run_ordered<Item>(
+          threads, 2 * threads,
+          [&](Item& item, const Loop& loop) {
+            std::vector<uint64_t> found(count);
+            const Job job = [&](uint64_t i) { found[i] += i + 1; };
+            if (loop) {
+              loop(count, job);
+            } else {
+              for (uint64_t i = 0; i < count; ++i) job(i);
+            }
+            for (uint64_t i = 0; i < count; ++i) once = once && found[i] == i + 1;
+            item.number = made;
+            return made++ < 30;
+          },
+          [](Item& item) { item.square = item.number * item.number; },
+          [&](Item& item) { sum += static_cast<uint64_t>(item.square); });
+      CHECK(once);
+      CHECK(sum == 8555);
+    }
+  }
+}
+
+TEST_CASE("the smallest job that fails is thrown in make, and ends the loop") {
+  for (const unsigned threads : {2U, 7U}) {
+    for (int repeat = 0; repeat < 100; ++repeat) {
+      std::atomic<int> done = 0;
+      const auto run = [&] {
+        run_ordered<Item>(
+            threads, threads,
+            [&](Item&, const Loop& loop) {
+              loop(1000, [&](uint64_t i) {
+                if (i >= 20) throw std::runtime_error(std::to_string(i));
+                ++done;
+              });
+              return false;
+            },
+            [](Item&) {}, [](Item&) {});
+      };
+      CHECK_THROWS_WITH(run(), "20");
+      CHECK(done == 20);
+    }
+  }
+}
