@@ -109,6 +109,14 @@ class ValueDecoder final : public TensorDecoder {
   kernels::Draws narrowing_;
 };
 
+// Streams are used again from tensor to tensor; bytes have no contexts.
+void forget_contexts(Code& code) {
+  for (Stream& stream : code.streams) {
+    stream.classes = 0;
+    stream.contexts.clear();
+  }
+}
+
 class ByteEncoder final : public TensorEncoder {
  public:
   ByteEncoder(const TensorPlan& plan, std::unique_ptr<TensorData> data)
@@ -120,10 +128,10 @@ class ByteEncoder final : public TensorEncoder {
     work.bytes.resize(static_cast<size_t>(range.count * dtype_.item_size()));
     data_->read(range, work.bytes);
     work.code.streams.resize(1);
+    forget_contexts(work.code);
     Stream& stream = work.code.streams[0];
-    stream.alphabet = stream.classes = 0;
+    stream.alphabet = 0;
     stream.symbols.clear();
-    stream.contexts.clear();
     stream.bytes.resize(work.bytes.size());
     split_planes(work.bytes, dtype_.word_size(), stream.bytes);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
@@ -153,7 +161,7 @@ class ByteDecoder final : public TensorDecoder {
     if (!exceptions.empty()) payload.fail("lists exceptions, which raw has none of");
     work.code.params.clear();
     work.code.exceptions.clear();
-    work.code.streams.clear();
+    forget_contexts(work.code);
     const StreamShape shape{0, bytes_of(range)};
     read_streams(payload, form, {&shape, 1}, coder_, work.code.streams);
     work.bytes.resize(static_cast<size_t>(shape.count));

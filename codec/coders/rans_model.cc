@@ -122,9 +122,9 @@ void RansModel::fold(const TokenCounts& counts, bool blocks, uint32_t grouping) 
 }
 
 void RansModel::find_span() {
-  std::vector<uint64_t> totals(size_t{1} << bits_);
+  std::array<uint64_t, kMaxTokens> totals = {};
   for (uint32_t row = 0; row < rows(); ++row) {
-    for (uint32_t token = 0; token < totals.size(); ++token) totals[token] += folded_[at(row, token)];
+    for (uint32_t token = 0; token < 1u << bits_; ++token) totals[token] += folded_[at(row, token)];
   }
   const auto is_used = [](uint64_t count) { return count > 0; };
   low_ = static_cast<uint32_t>(std::find_if(totals.begin(), totals.end(), is_used) - totals.begin());

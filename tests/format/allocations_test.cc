@@ -144,7 +144,7 @@ uint64_t in_decompress(const std::string& path, unsigned threads) {
 
 TEST_CASE("a chunk is compressed and decompressed without an allocation") {
   const std::string scheme = GENERATE("dqsg:levels=3", "dqsg:levels=5,bucket=512", "dither:nmse=0.1", "raw");
-  const std::string coder = GENERATE("pack", "zstd");
+  const std::string coder(all_coders()[GENERATE(range(size_t{0}, all_coders().size()))]->name());
   const std::string type = GENERATE("f4", "f8", "bf16");
   const unsigned threads = GENERATE(1U, 2U);
   CAPTURE(scheme, coder, type, threads);
@@ -155,7 +155,9 @@ TEST_CASE("a chunk is compressed and decompressed without an allocation") {
   const uint64_t compressing = in_compress(file.path(), source, options);
   const uint64_t decompressing = in_decompress(file.path(), threads);
   // With two threads a slot, or a thread, may get its first chunk, and so its buffers, at any time; but that is once.
-  const uint64_t most = threads == 1 ? 0 : (kTo - kFrom) / 2;
+  // A payload of varying size that is the largest so far takes more room; few are, as time goes by.
+  const bool varies = !coder_named(coder).fixed_size(3, 100) && coder != "zstd";  // zstd reserves for the worst
+  const uint64_t most = threads == 1 ? (varies ? 8 : 0) : (kTo - kFrom) / 2;
   CHECK(compressing <= most);
   CHECK(decompressing <= most);
 }
