@@ -26,8 +26,12 @@ std::optional<uint64_t> optional_count(const std::string& text, std::string_view
 }
 
 CoderPair coders_of(const CodingArguments& args) {
-  if (!args.coder.empty()) return {&coder_named(args.coder), &coder_named(args.coder)};
-  if (args.level.empty()) return coders_for_level(kDefaultLevel);
+  const CoderPair usual = coders_for_level(kDefaultLevel);
+  if (!args.coder.empty()) {
+    const Coder& coder = coder_named(args.coder);
+    return {&coder, coder.suits_bytes() || args.scheme == "raw" ? &coder : usual.bytes};
+  }
+  if (args.level.empty()) return usual;
   return coders_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 1, 9)));
 }
 
@@ -36,12 +40,15 @@ CoderPair coders_of(const CodingArguments& args) {
 void CodingArguments::declare(CLI::App& app) {
   app.add_option("--scheme", scheme, "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
   app.add_option("--coder", coder, "coder of the symbols, instead of --level: " + coder_names());
+  CLI::Option* named = app.get_option("--coder");
   app.add_option("--level", level,
                  "instead of --coder, 1 (fast) to 9 (small), also -1 to -9: 1 pack, 2 to 3 rans, 4 to 9 rans-dither; "
-                 "tensors by raw through zstd with rising effort [5]")
-      ->excludes("--coder");
+                 "tensors by raw: 1 pack, then zstd with rising effort [5]")
+      ->excludes(named);
   for (char digit = '1'; digit <= '9'; ++digit) {
-    app.add_flag_function(std::string("-") + digit, [this, digit](int64_t) { level = digit; })->group("");
+    app.add_flag_function(std::string("-") + digit, [this, digit](int64_t) { level = digit; })
+        ->group("")
+        ->excludes(named);
   }
   app.add_option("--seed", seed, "seed of the random numbers [from the system]");
   app.add_option("--worker", worker, "this worker's number: workers of one seed draw independently");

@@ -61,6 +61,11 @@ Json scheme_json(const Scheme& scheme) {
 }
 
 int run_schemes(const SchemesArguments& args) {
+  if (const Coder* coder = find_coder(std::string_view(args.name)); coder != nullptr && !args.json) {
+    std::printf("coder %s (id %d): %s\n", std::string(coder->name()).c_str(), coder->id(),
+                std::string(coder->summary()).c_str());
+    return 0;
+  }
   const Scheme* one = args.name.empty() ? nullptr : &scheme_named(args.name);
   if (args.json) {
     Json out = Json::array();
@@ -75,9 +80,9 @@ int run_schemes(const SchemesArguments& args) {
     for (const Scheme* scheme : all_schemes()) {
       std::printf("  %-8s %s\n", std::string(scheme->name()).c_str(), std::string(scheme->summary()).c_str());
     }
-    std::printf("\ncoders (--coder)\n");
+    std::printf("\ncoders (--coder, or --level 1: pack, 2 and 3: rans, 4 to 9: rans-dither)\n");
     for (const Coder* coder : all_coders()) {
-      std::printf("  %-8s %s\n", std::string(coder->name()).c_str(), std::string(coder->summary()).c_str());
+      std::printf("  %-11s %s\n", std::string(coder->name()).c_str(), std::string(coder->summary()).c_str());
     }
   }
   return 0;
@@ -88,7 +93,7 @@ int run_schemes(const SchemesArguments& args) {
 Command add_schemes(CLI::App& root) {
   auto args = std::make_shared<SchemesArguments>();
   CLI::App& app = *root.add_subcommand("schemes", "what schemes and coders there are: parameters, promises, source");
-  app.add_option("name", args->name, "one scheme");
+  app.add_option("name", args->name, "one scheme or coder");
   app.add_flag("--json", args->json, "for programs");
   app.footer("Examples:\n  gradcodec schemes\n  gradcodec schemes dqsg");
   return {&app, [args] { return run_schemes(*args); }};

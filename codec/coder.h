@@ -34,21 +34,28 @@ class Coder {
   virtual uint16_t id() const = 0;               // on disk; never reused
   virtual std::string_view summary() const = 0;  // one line for `schemes`
 
+  // About the bytes of memory that it works in, for each symbol (or byte) of a stream, either way; beside the stream.
+  virtual unsigned work_per_symbol() const { return 1; }
+
+  // Whether streams of plain bytes gain by it, of any kind: it is one for symbols otherwise.
+  virtual bool suits_bytes() const { return false; }
+
   // Whether it looks at Stream::contexts, which both sides must then fill in first.
   virtual bool uses_contexts() const { return false; }
 
   // Appends the bytes of `in` to `out`. Every symbol must be below the alphabet.
   virtual void shrink(const Stream& in, Bytes& out) const = 0;
 
-  // The inverse: `out.alphabet` is set, and `count` symbols (or bytes) are expected from exactly the bytes `in`. Throws
-  // Error(bad_input) on bytes that shrink cannot have written for that many symbols; every symbol is below the
-  // alphabet.
+  // The inverse: `out.alphabet` and its contexts are set, and `count` symbols (or bytes) are expected from exactly the
+  // bytes `in`. Throws Error(bad_input) on bytes that no payload of that many symbols has, as the coder's page says;
+  // every symbol is below the alphabet.
   virtual void expand(ByteView in, uint64_t count, Stream& out) const = 0;
 
   // Bytes that shrink writes for any `count` symbols of `alphabet`, if it is the same for all; else nothing.
   virtual std::optional<uint64_t> fixed_size(uint32_t alphabet, uint64_t count) const = 0;
 
-  // Whether the bytes that shrink writes follow from the symbols alone, and not from an effort or a library's version.
+  // Whether the bytes that shrink writes follow from the symbols and contexts alone, and not from an effort or a
+  // library's version.
   virtual bool is_canonical() const = 0;
 };
 

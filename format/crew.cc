@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codec/registry.h"
 #include "format/frame_walk.h"
 
 namespace gradcodec {
@@ -11,17 +12,21 @@ Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whol
   uint64_t cost = 1;
   for (const SchemaTensor& tensor : schema.tensors) {
     const uint64_t len = whole ? tensor.info.size() : std::min(tensor.info.size(), schema.chunk_len(tensor));
-    // Elements as bytes and once more on their way, float32 values twice, symbols, a payload of two bytes at most.
+    // Elements as bytes and once more on their way, float32 values twice, symbols, a payload of two bytes at most, and
+    // what the coder works in: of raw's tensors a byte is a symbol.
     const uint64_t item = tensor.info.dtype.item_size();
-    cost = std::max(cost, item == 0 ? 1 : len * (2 * item + 12));
+    const StoredScheme& scheme = schema.schemes[tensor.scheme];
+    const Coder* coder = find_coder(scheme.coder);
+    const uint64_t work = coder == nullptr ? 0 : coder->work_per_symbol() * (scheme.text == "raw" ? item : 1);
+    cost = std::max(cost, item == 0 ? 1 : len * (2 * item + 12 + work));
   }
   if (cost > memory) {
     throw Error(Exit::limit,
                 "a chunk takes about " + std::to_string(cost) + " bytes of memory to work on: raise --memory");
   }
   const uint64_t frames = std::max<uint64_t>(1, total_frames(schema));
-  const auto used = static_cast<unsigned>(std::min<uint64_t>(threads, frames));
-  return {used, static_cast<size_t>(std::clamp<uint64_t>(memory / cost, 1, 3 * uint64_t{used}))};
+  const auto used = static_cast<unsigned>(std::min({uint64_t{threads}, frames, memory / cost}));
+  return {used, static_cast<size_t>(std::min(memory / cost, 3 * uint64_t{used}))};
 }
 
 }  // namespace gradcodec

@@ -87,7 +87,7 @@ class ValueDecoder final : public TensorDecoder {
     const ChunkShape shape = decoder_->chunk_shape(range);
     const ByteView params = payload.get_bytes(shape.params_size);
     work.code.params.assign(params.begin(), params.end());
-    if (form != Form::constant) set_contexts(*decoder_, coder_, shape, range, work.code);
+    set_contexts(*decoder_, coder_, shape, range, work.code);
     read_streams(payload, form, shape.streams, coder_, work.code.streams);
     const std::span<float> values = work.decoded(range.count);
     decoder_->decode(work.code, range, values);

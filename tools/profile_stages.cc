@@ -283,13 +283,13 @@ void print(const Times& times, uint64_t values, double passes) {
   const Table table(times, values);
   table.row("memcpy");
   std::printf("| **compress** | | | |\n");
-  table.row("read to prepare (" + std::to_string(static_cast<int>(passes)) + " times)", times.at("read to prepare"));
+  table.row("read to prepare, " + std::to_string(static_cast<int>(passes)) + " pass(es)", times.at("read to prepare"));
   double common = times.at("read to prepare");
   for (const std::string stage : {"prepare", "read", "Philox"}) common += table.row(stage);
   const double quantize = times.at("quantize, Philox included");
   table.row("round and restore (without Philox)", quantize - times.at("Philox"));
   common += quantize - times.at("Philox") + table.row("hash of decoded values");
-  table.coders(common, {"code", "frame and its check", "write"}, "compress");
+  table.coders(common, {"contexts", "code", "frame and its check", "write"}, "compress");
   std::printf("| **decompress** | | | |\n");
   common = table.row("Philox");
   const double restore = times.at("dequantize, Philox included") - times.at("Philox");
@@ -297,7 +297,7 @@ void print(const Times& times, uint64_t values, double passes) {
   common += restore;
   for (const std::string stage : {"hash of decoded values", "values to elements", "write of elements"})
     common += table.row(stage);
-  table.coders(common, {"read", "check", "decode"}, "decompress");
+  table.coders(common, {"read", "check", "contexts", "decode"}, "decompress");
 }
 
 int run(int argc, char** argv) {

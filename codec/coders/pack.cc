@@ -339,6 +339,7 @@ class PackCoder : public Coder {
   }
 
   bool is_canonical() const override { return true; }
+  bool suits_bytes() const override { return true; }
 
  private:
   Plan plan(uint32_t alphabet, uint64_t count) const { return make_plan(group_(alphabet), alphabet, count); }

@@ -67,7 +67,9 @@ uint32_t find_centre(const std::vector<uint16_t>& symbols, uint32_t alphabet, Wo
 
 // Contexts of more classes are told apart only as far as `kMaxContextClasses`: class >> this.
 uint32_t shift_of_classes(uint32_t classes) {
-  return classes == 0 ? 0 : static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(classes - 1)) - 4));
+  uint32_t shift = 0;
+  while (classes > 0 && (classes - 1) >> shift >= kMaxContextClasses) ++shift;
+  return shift;
 }
 
 uint32_t reduced(uint32_t classes) { return classes == 0 ? 0 : ((classes - 1) >> shift_of_classes(classes)) + 1; }
@@ -87,6 +89,7 @@ class Shrinker {
     counts.by_distance = by_distance();
     counts.classes = contexts_ == nullptr ? 0 : reduced(in.classes);
     counts.block_classes = 1;
+    counts.total = symbols.size();
     if (symbols.size() >= kMinForBlocks) {
       work_.blocks.choose(symbols, by_distance() ? centre_ : (alphabet - 1) / 2);
       counts.block_classes = std::max(1u, work_.blocks.classes());
@@ -241,7 +244,7 @@ class Expander {
       : work_(work_of_thread()), n_(static_cast<size_t>(count)), alphabet_(alphabet), contexts_(contexts) {
     const uint32_t form = std::to_integer<uint32_t>(in.peek()) & 3;
     const RansModel& model = work_.model;
-    work_.model.read(in, tokens(), reduced(contexts.classes));
+    work_.model.read(in, count, tokens(), reduced(contexts.classes));
     if (by_distance()) centre_ = in.get<uint16_t>();
     if (centre_ >= alphabet) in.fail("has its centre outside the alphabet");
     if (by_distance() && model.has_contexts() && 2 * centre_ != alphabet - 1) {
@@ -381,6 +384,7 @@ class RansCoder final : public Coder {
   std::optional<uint64_t> fixed_size(uint32_t, uint64_t) const override { return std::nullopt; }
   bool is_canonical() const override { return true; }
   bool uses_contexts() const override { return contexts_; }
+  unsigned work_per_symbol() const override { return contexts_ ? 13 : 11; }  // cells, raw bits, words; contexts
 
  private:
   static const Stream kNoContexts;

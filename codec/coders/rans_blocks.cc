@@ -12,7 +12,7 @@ namespace gradcodec {
 namespace {
 
 constexpr size_t kWordsBehind = 64;
-constexpr uint64_t kEnough = 8;       // symbols that are not the middle, a block
+constexpr uint64_t kEnough = 16;      // symbols that are not the middle, a block
 constexpr uint32_t kFixedCost = 100;  // bits: a state and a small model
 
 }  // namespace
@@ -121,6 +121,7 @@ uint64_t RansBlocks::cost() const {
 
 void RansBlocks::write(Bytes& out) {
   counts_.tokens = counts_.classes = classes_;
+  counts_.total = of_block_.size();
   counts_.clear();
   const uint32_t bits = token_bits(classes_);
   cells_.resize(of_block_.size());
@@ -152,7 +153,7 @@ void RansBlocks::read(ByteReader& in, uint64_t count, uint32_t log2, uint32_t cl
   classes_ = classes;
   of_block_.resize(static_cast<size_t>((count + (uint64_t{1} << log2) - 1) >> log2));
   if ((std::to_integer<uint32_t>(in.peek()) & 3) != 1) in.fail("has block classes of another form");
-  model_.read(in, classes, classes);
+  model_.read(in, of_block_.size(), classes, classes);
   if (model_.has_blocks()) in.fail("has classes of blocks of blocks");
   auto state = in.get<uint32_t>();
   check_state(in, state);

@@ -140,8 +140,8 @@ uint64_t RansModel::total_of(uint32_t row) const {
 
 // Entropy; what is lost where a frequency of 1 is more than a token deserves, for two precisions; and about what the
 // model takes.
-RansModel::Price RansModel::price() const {
-  const uint32_t large = std::min(kMaxPrecision, kMaxSlotsLog2 - static_cast<uint32_t>(std::bit_width(rows() - 1)));
+RansModel::Price RansModel::price(uint64_t slots) const {
+  const uint32_t large = std::min(kMaxPrecision, static_cast<uint32_t>(std::bit_width(slots / rows())) - 1);
   uint64_t entropy = 0, used = 0, unused = 0, loss_small = 0, loss_large = 0;
   for (uint32_t row = 0; row < rows(); ++row) {
     const uint64_t total = total_of(row);
@@ -182,36 +182,43 @@ void RansModel::set_mantissa() {
 }
 
 void RansModel::choose(const TokenCounts& counts) {
-  bool best_blocks = false;
-  uint32_t best_grouping = kNoContexts;
-  Price least;
-  const auto consider = [&](bool blocks, uint32_t grouping) {
+  Candidate plain, contexts;
+  const uint64_t slots = max_slots(counts.total);
+  const auto consider = [&](bool blocks, uint32_t grouping, Candidate& best) {
     fold(counts, blocks, grouping);
     if (rows() > 1 && rows() * (high_ - low_ + 1) > kMaxCells) return;
-    Price candidate = price();
-    if (blocks) candidate.cost += counts.block_cost * kBit;
-    if (least.precision != 0 && candidate.cost >= least.cost) return;
-    least = candidate;
-    best_blocks = blocks;
-    best_grouping = grouping;
+    if (uint64_t{rows()} << kDefaultPrecision > slots) return;
+    const Price found = price(slots);
+    const uint64_t cost = found.cost + (blocks ? counts.block_cost * kBit : 0);
+    if (best.precision == 0 || cost < best.cost) best = {blocks, grouping, found.precision, cost};
   };
   for (const bool blocks : {false, true}) {
     if (blocks && counts.block_classes == 1) break;
-    consider(blocks, kNoContexts);
+    consider(blocks, kNoContexts, plain);
     for (uint32_t grouping = counts.merged; counts.classes > 0; ++grouping) {
-      consider(blocks, grouping);
+      consider(blocks, grouping, contexts);
       if (groups_ == 1) break;
     }
   }
-  fold(counts, best_blocks, best_grouping);
-  precision_ = least.precision;
+  // Prices are estimates; whether contexts pay is decided by what the models make of them.
+  const uint64_t without = fit(counts, plain);
+  if (contexts.precision == 0 || contexts.cost >= plain.cost) return;
+  if (fit(counts, contexts) >= without) fit(counts, plain);
+}
+
+// Makes this the model of the candidate. Returns the bits of symbols, blocks and model.
+uint64_t RansModel::fit(const TokenCounts& counts, const Candidate& candidate) {
+  fold(counts, candidate.blocks, candidate.grouping);
+  precision_ = candidate.precision;
   set_mantissa();
   indices_.assign(folded_.size(), 0);
   for (uint32_t row = 0; row < rows(); ++row) set_row(row);
-  rice_first_ = best_rice(true);
-  rice_next_ = best_rice(false);
+  const Rice first = best_rice(true), next = best_rice(false);
+  rice_first_ = first.parameter;
+  rice_next_ = next.parameter;
   set_info();
   set_coded_bits();
+  return coded_bits_ + first.bits + next.bits + (candidate.blocks ? counts.block_cost + 8 : 0) + (rows() > 1 ? 8 : 0);
 }
 
 void RansModel::set_coded_bits() {
@@ -297,14 +304,15 @@ void RansModel::for_stored(bool first, const Visit& visit) const {
   }
 }
 
-uint32_t RansModel::best_rice(bool first) const {
+RansModel::Rice RansModel::best_rice(bool first) const {
   std::array<uint64_t, 10> sizes = {};
   for_stored(first, [&](uint32_t row, uint32_t token) {
     const auto index = static_cast<int32_t>(indices_[at(row, token)]);
     const uint32_t code = zigzag(index - static_cast<int32_t>(predicted(row, token)));
     for (uint32_t k = 0; k < sizes.size(); ++k) sizes[k] += (code >> k) + 1 + k;
   });
-  return static_cast<uint32_t>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
+  const auto* least = std::min_element(sizes.begin(), sizes.end());
+  return {static_cast<uint32_t>(least - sizes.begin()), *least};
 }
 
 void RansModel::write(uint32_t form, uint32_t block_log2, Bytes& out) const {
@@ -325,8 +333,8 @@ void RansModel::write(uint32_t form, uint32_t block_log2, Bytes& out) const {
   }
 }
 
-void RansModel::read(ByteReader& in, uint32_t tokens, uint32_t classes) {
-  read_head(in, tokens, classes);
+void RansModel::read(ByteReader& in, uint64_t count, uint32_t tokens, uint32_t classes) {
+  read_head(in, count, tokens, classes);
   read_indices(in);
   for (uint32_t row = 0; row < rows(); ++row) {
     if (others_of(row) > 1u << precision_) in.fail("holds frequencies of more than their sum");
@@ -334,7 +342,7 @@ void RansModel::read(ByteReader& in, uint32_t tokens, uint32_t classes) {
   set_info();
 }
 
-void RansModel::read_head(ByteReader& in, uint32_t tokens, uint32_t classes) {
+void RansModel::read_head(ByteReader& in, uint64_t count, uint32_t tokens, uint32_t classes) {
   bits_ = token_bits(tokens);
   const auto head = in.get<uint8_t>();
   const uint32_t contexts = head >> 2 & 7;
@@ -357,7 +365,7 @@ void RansModel::read_head(ByteReader& in, uint32_t tokens, uint32_t classes) {
     if (block_classes_ == 1 || block_classes_ > kMaxBlockClasses) in.fail("has a number of block classes not in use");
   }
   rice_next_ = rows() > 1 ? in.get<uint8_t>() : 0;
-  if (rice_next_ > 15 || uint64_t{rows()} << precision_ > 1u << kMaxSlotsLog2) in.fail("has a model that is too large");
+  if (rice_next_ > 15 || uint64_t{rows()} << precision_ > max_slots(count)) in.fail("has a model that is too large");
   low_ = in.get<uint8_t>();
   high_ = low_ + in.get<uint8_t>();
   rest_ = low_ + in.get<uint8_t>();

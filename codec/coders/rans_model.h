@@ -17,7 +17,11 @@ inline constexpr uint32_t kMaxContextClasses = 16;
 inline constexpr uint32_t kMaxBlockClasses = 8;
 inline constexpr uint32_t kMinBlockLog2 = 5, kMaxBlockLog2 = 8;   // of the symbols a block
 inline constexpr uint32_t kMinPrecision = 8, kMaxPrecision = 15;  // of k
-inline constexpr uint32_t kMaxSlotsLog2 = 19;                     // rows 2^k: what a decoder keeps
+
+// The most slots, rows 2^k, that a decoder fills for `count` symbols.
+inline uint64_t max_slots(uint64_t count) {
+  return std::min(uint64_t{1} << 19, (uint64_t{1} << 15) + 128 * std::min(count, uint64_t{1} << 19));
+}
 
 // Tables of rows of tokens have 2^token_bits(tokens) places a row.
 inline uint32_t token_bits(uint32_t tokens) { return static_cast<uint32_t>(std::bit_width(tokens - 1)); }
@@ -30,6 +34,7 @@ struct TokenCounts {
   uint32_t classes = 0;        // contexts are 2 class + mirrored; 0: none, and all counts are of context 0
   uint32_t merged = 0;         // a class here is one of contexts, shifted right by this
   bool by_distance = false;    // tokens are those of rans_tokens.h, else symbols
+  uint64_t total = 0;          // of all counts
   uint64_t block_cost = 0;     // bits that the classes of the blocks take, if they are stored
   std::vector<uint32_t> counts;
 
@@ -60,9 +65,9 @@ class RansModel {
   // Appends the model; the lowest two bits of its first byte are `form`. `block_log2`: of the symbols a block, 5 to 8.
   void write(uint32_t form, uint32_t block_log2, Bytes& out) const;
 
-  // Takes a model of tokens below `tokens`, for contexts of `classes` (0: none). Throws Error(bad_input) on what write
-  // never makes.
-  void read(ByteReader& in, uint32_t tokens, uint32_t classes);
+  // Takes a model of tokens below `tokens` of `count` symbols, for contexts of `classes` (0: none). Throws
+  // Error(bad_input) on what write never makes.
+  void read(ByteReader& in, uint64_t count, uint32_t tokens, uint32_t classes);
 
   bool has_contexts() const { return grouping_ != kNoContexts; }
   bool has_blocks() const { return block_classes_ > 1; }
@@ -84,17 +89,27 @@ class RansModel {
     uint64_t cost = 0;  // 2^-16 bits, the model's own among them
     uint32_t precision = 0;
   };
+  struct Candidate {
+    bool blocks = false;
+    uint32_t grouping = kNoContexts, precision = 0;
+    uint64_t cost = 0;
+  };
+  struct Rice {
+    uint32_t parameter;
+    uint64_t bits;  // of all indices
+  };
+  uint64_t fit(const TokenCounts& counts, const Candidate& candidate);
   void fold(const TokenCounts& counts, bool blocks, uint32_t grouping);
   void find_span();
-  Price price() const;
+  Price price(uint64_t slots) const;
   void set_mantissa();
   void set_row(uint32_t row);
   void fit_row(uint32_t row, uint64_t total);
   void set_coded_bits();
   uint64_t others_of(uint32_t row) const;  // the frequencies of all but rest_, together
   void set_info();
-  uint32_t best_rice(bool first) const;
-  void read_head(ByteReader& in, uint32_t tokens, uint32_t classes);
+  Rice best_rice(bool first) const;
+  void read_head(ByteReader& in, uint64_t count, uint32_t tokens, uint32_t classes);
   void read_indices(ByteReader& in);
 
   size_t at(uint32_t row, uint32_t token) const { return size_t{row} << bits_ | token; }

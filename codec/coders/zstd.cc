@@ -114,6 +114,8 @@ class ZstdCoder : public Coder {
   std::optional<uint64_t> fixed_size(uint32_t, uint64_t) const override { return std::nullopt; }
 
   bool is_canonical() const override { return false; }
+  bool suits_bytes() const override { return true; }
+  unsigned work_per_symbol() const override { return 2; }
 
  private:
   void compress(ByteView bytes, Bytes& out) const {

@@ -13,7 +13,6 @@ namespace gradcodec::kernels {
 inline constexpr size_t kRansMaxLanes = 32;
 inline constexpr uint32_t kRansLow = 1u << 15;   // smallest state, and the one that coding starts from
 inline constexpr uint32_t kRansHigh = 1u << 31;  // states are below
-inline constexpr uint32_t kRansMaxPrecision = 15;
 
 // Frequencies out of 2^precision, in rows of tokens.
 struct RansTable {

@@ -33,7 +33,7 @@ using Quads = hn::Vec<decltype(kQuads)>;
 constexpr size_t kLanes = hn::MaxLanes(WordTag());
 
 // floor(2^(bits + shift) / d) + 1 with 2^shift < d <= 2^(shift + 1): the high half of its product with n < 2^(bits -
-// 1), shifted, is n / d. The proof is that of Divisor in coders/digits.h.
+// 1), shifted, is n / d. The proof is that of Divisor in divisor.h.
 struct Reciprocal {
   HWY_INLINE Reciprocal(uint32_t d, int bits) : shift(0) {
     while ((uint64_t{2} << shift) < d) ++shift;

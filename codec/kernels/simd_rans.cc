@@ -57,7 +57,7 @@ HWY_INLINE Ints gather(const int32_t* base, Ints index) {
 // States stand in vectors with their lanes reversed, since words leave from the highest lane down.
 //
 // The quotient: for k of 12 or more it is below 2^19, and float32 has it within a quarter. The divisor is enlarged by
-// 2^-21, more than the three roundings take, so that the guess is the quotient or one less; the rest tells which.
+// 2^-21, more than the four roundings take, so that the guess is the quotient or one less; the rest tells which.
 size_t rans_encode(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words) {
   const int precision = static_cast<int>(table.precision);
   const Ints low_half = hn::Set(kInts, 0xFFFF), one = hn::Set(kInts, 1), total = hn::Set(kInts, 1 << precision);

@@ -37,12 +37,12 @@ class Sizes(support.CliTest):
 
     def test_the_dither_as_context_saves_what_it_should(self):
         source = support.DATA / "fc.h5"
-        for scheme, most in (("dqsg:levels=3", 0.78), ("dqsg:levels=5", 0.90), ("dither:nmse=0.1", 0.98)):
+        for scheme, most in (("dqsg:levels=3", 0.68), ("dqsg:levels=5", 0.77), ("dither:nmse=0.1", 0.84)):
             bits, entropy = self.bits_and_entropy(source, scheme, "rans-dither")
             self.assertLessEqual(bits, most * entropy, scheme)
         rans, _ = self.bits_and_entropy(source, "dither:nmse=0.1", "rans")
         dithered, _ = self.bits_and_entropy(source, "dither:nmse=0.1", "rans-dither")
-        self.assertLessEqual(rans, 1.95)
+        self.assertLessEqual(rans, 1.57)
         self.assertLess(dithered, rans)
 
     def test_contexts_never_cost_more_than_16_bytes_a_tensor(self):

@@ -28,12 +28,13 @@ PACK = ["--coder=pack", "--seed=72623859790382856"]
 def case(name, source, *options, decode=((),), coder=PACK, bare=None):
     """`bare`: the case whose file has the schema. `decode`: options of decompress, once for each output."""
     return {"name": name, "input": source, "options": [*coder, *options], "decode": [list(d) for d in decode],
-            "bare": bare, "same_bytes": "--coder=pack" in coder}
+            "bare": bare, "same_bytes": "--coder=zstd" not in coder}
 
 
 NARROW = ([], ["--dtype=f2"], ["--dtype=bf16"], ["--dtype=f8"])
 KEEP = "--nonfinite=keep"
 ZSTD = ["--coder=zstd", PACK[1]]
+RANS, RANS_DITHER, ELIAS = (["--coder=" + name, PACK[1]] for name in ("rans", "rans-dither", "elias"))
 CASES = [
     *[case(f"dqsg-{n}", "real.npz", f"--scheme=dqsg:levels={n}", decode=NARROW) for n in (3, 5, 255, 257, 65535)],
     *[case(f"dqsg-{n}-bucket-{b}", "real.npz", f"--scheme=dqsg:levels={n},bucket={b}")
@@ -72,6 +73,15 @@ CASES = [
     case("zstd-raw", "types.npz", "--scheme=raw", coder=ZSTD),
     case("zstd-chunks", "long.npy", "--scheme=dqsg:levels=5,bucket=1000", "--chunk-log2=12", coder=ZSTD),
     case("zstd-bare", "real.npz", "--scheme=dqsg:levels=3", coder=ZSTD, bare="zstd-dqsg"),
+    case("rans-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=RANS),
+    case("rans-dither-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER),
+    case("rans-dither-nmse", "real.npz", "--scheme=dither:nmse=0.1", coder=RANS_DITHER),
+    case("rans-dither-chunks", "long.npy", "--scheme=dqsg:levels=5,bucket=1000", "--chunk-log2=12", coder=RANS_DITHER),
+    case("rans-large", "real.npz", "--scheme=dqsg:levels=4097", coder=RANS_DITHER),
+    case("rans-raw", "types.npz", "--scheme=raw", coder=RANS),
+    case("rans-bare", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER, bare="rans-dither-dqsg"),
+    case("elias-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=ELIAS),
+    case("elias-wide", "real.npz", "--scheme=dqsg:levels=257", coder=ELIAS),
 ]
 
 

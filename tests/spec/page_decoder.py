@@ -216,7 +216,7 @@ class LowBits:
 
 
 class Model:
-    def __init__(self, reader, tokens, classes):
+    def __init__(self, reader, count, tokens, classes):
         head, second = reader.uint(1), reader.uint(1)
         self.form, contexts, m = head & 3, head >> 2 & 7, head >> 5
         self.k, first_rice, has_blocks = (second & 7) + 8, second >> 3 & 15, second >> 7
@@ -231,7 +231,7 @@ class Model:
             self.block_log2, self.blocks = (byte & 3) + 5, (byte >> 2) + 1
             require(2 <= self.blocks <= 8, "block classes")
         rows = self.blocks * self.groups
-        require(rows << self.k <= 2**19, "slots")
+        require(rows << self.k <= min(2**19, 2**15 + 128 * count), "slots")
         next_rice = reader.uint(1) if rows > 1 else 0
         low, span, rest = reader.uint(1), reader.uint(1), reader.uint(1)
         require(low + span < tokens and rest <= span and next_rice <= 15, "tokens")
@@ -310,7 +310,7 @@ def rans(data, alphabet, count, contexts=None, classes=0):
     large = alphabet > 256
     fewer = max(0, (classes - 1).bit_length() - 4) if classes else 0
     kept = ((classes - 1) >> fewer) + 1 if classes else 0
-    model = Model(reader, 223 if large else alphabet, kept)
+    model = Model(reader, count, 223 if large else alphabet, kept)
     centre = reader.uint(2) if large else 0
     require(centre < alphabet and not (large and model.shift is not None and 2 * centre != alphabet - 1), "centre")
     of_block = [0]
@@ -343,7 +343,7 @@ def rans(data, alphabet, count, contexts=None, classes=0):
 
 
 def take_block_classes(reader, count, classes):
-    model = Model(reader, classes, classes)
+    model = Model(reader, count, classes, classes)
     require(model.form == 1 and model.blocks == 1, "form of the block classes")
     lanes, out, before = Lanes(reader, 1, "counted"), [], 0
     for _ in range(count):

@@ -122,7 +122,6 @@ TEST_CASE("rans frequencies: indices count the numbers that have a short form, a
   }
 }
 
-// By hand, from the page: seven ternary symbols would not be worth it, so the example has one that is.
 TEST_CASE("rans: one symbol repeated takes two bytes") {
   Stream stream;
   stream.alphabet = 5;
@@ -185,7 +184,7 @@ TEST_CASE("rans-dither comes near the entropy given the dither, far below that o
 TEST_CASE("rans-dither is never more than a few bytes above rans") {
   for (const uint32_t max_level : {1, 2, 7, 127, 500}) {
     for (const double sigma : {0.05, 0.5, 3.0, 40.0}) {
-      for (const size_t n : {2, 10, 100, 1000, 5000, 40000}) {
+      for (const size_t n : {2, 10, 100, 1000, 5000, 40000, 200000}) {
         Stream stream = dithered(n, sigma, max_level, true, static_cast<uint32_t>(n));
         // Once as it is, once with all the signs alike, where mirrored symbols are no help.
         for (const bool one_sided : {false, true}) {
@@ -281,7 +280,57 @@ TEST_CASE("rans: what is refused is said") {
   CHECK(error_of(rans_coder(), longer, stream).find("half a word") != std::string::npos);
   longer.push_back(std::byte{0});
   CHECK(error_of(rans_coder(), longer, stream).find("damaged") != std::string::npos);
-  Bytes state = good;
-  std::fill(state.end() - 2, state.end(), std::byte{0xFF});
-  CHECK_FALSE(error_of(rans_coder(), state, stream).empty());
+}
+
+TEST_CASE("rans: states and centres out of range are refused") {
+  // A large alphabet, one lane: model, centre, state, words; the centre is the middle, which is found by its bytes.
+  Stream stream = dithered(40, 20.0, 500, false, 9);
+  stream.classes = 0;
+  stream.contexts.clear();
+  const Bytes good = shrink(rans_coder(), stream);
+  const std::array<std::byte, 2> middle = {std::byte{500 & 0xFF}, std::byte{500 >> 8}};
+  const auto found = std::search(good.begin() + 5, good.end(), middle.begin(), middle.end());
+  REQUIRE(found != good.end());
+  const auto at = static_cast<size_t>(found - good.begin());
+  const auto with = [&](size_t first, std::initializer_list<int> values) {
+    Bytes bad = good;
+    for (const int value : values) bad.at(first++) = static_cast<std::byte>(value);
+    return error_of(rans_coder(), bad, stream);
+  };
+  CHECK(with(at, {0xE9, 0x03}).find("centre outside") != std::string::npos);  // 1001 of 1001
+  CHECK(with(at, {0xE8, 0x03}).find("centre outside") == std::string::npos);
+  CHECK(with(at + 2, {0xFF, 0x7F, 0, 0}).find("state that is out of range") != std::string::npos);
+  CHECK(with(at + 2, {0, 0, 0, 0x80}).find("state that is out of range") != std::string::npos);
+  CHECK(with(at + 2, {0, 0x80, 0, 0}).find("out of range") == std::string::npos);
+}
+
+TEST_CASE("rans-dither: contexts and a centre that is not the middle are refused together") {
+  Stream stream = dithered(3000, 1.0, 500, false, 9);
+  const Bytes good = shrink(rans_dither_coder(), stream);
+  REQUIRE((std::to_integer<int>(good[0]) >> 2 & 7) != 0);
+  const std::array<std::byte, 2> middle = {std::byte{500 & 0xFF}, std::byte{500 >> 8}};
+  const auto found = std::search(good.begin() + 5, good.end(), middle.begin(), middle.end());
+  REQUIRE(found != good.end());
+  Bytes bad = good;
+  bad[static_cast<size_t>(found - good.begin())] = std::byte{0xF3};
+  CHECK(error_of(rans_dither_coder(), bad, stream).find("not the middle") != std::string::npos);
+}
+
+TEST_CASE("rans: a coder does not remember what it coded before") {
+  const Stream first = dithered(70'000, 0.4, 1, true, 21), second = dithered(3000, 30.0, 500, false, 22);
+  const Bytes of_first = shrink(rans_dither_coder(), first), of_second = shrink(rans_dither_coder(), second);
+  Bytes cut = of_first;
+  cut.resize(cut.size() / 2);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(error_of(rans_dither_coder(), cut, first).empty());
+    CHECK(shrink(rans_dither_coder(), second) == of_second);
+    CHECK(shrink(rans_dither_coder(), first) == of_first);
+  }
+}
+
+TEST_CASE("rans: contexts that are missing, or those of another stream, are a bug that is told") {
+  Stream stream = dithered(100, 0.4, 1, true, 21);
+  stream.contexts.pop_back();
+  CHECK_THROWS_AS(shrink(rans_dither_coder(), stream), Error);
+  CHECK_THROWS_AS(expand(rans_dither_coder(), Bytes{std::byte{0}, std::byte{1}}, stream), Error);
 }

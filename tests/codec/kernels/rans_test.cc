@@ -156,6 +156,64 @@ TEST_CASE("rans loops: quotients are exact at the edges of every frequency") {
   }
 }
 
+TEST_CASE("rans loops: raw bits and blocks of every length come back") {
+  constexpr size_t kLen = 1000;
+  for (const size_t lanes : {1, 8, 32}) {
+    for (uint32_t block_log2 = 5; block_log2 <= 8; ++block_log2) {
+      Case made(12, 3, true, true, kLen, 50 + block_log2);
+      // The case's blocks are of 2^5: longer ones have the rows of their first.
+      const auto words = random_words(kLen, 60);
+      std::vector<uint16_t> raw(kLen);
+      std::vector<uint8_t> counts(kLen), of_token = {0, 12, 3, 0, 1, 7, 0, 5};
+      for (size_t i = 0; i < kLen; ++i) {
+        const uint32_t row = made.block_rows[i >> block_log2] + (made.row_contexts[i] >> 1);
+        made.tokens[i] = made.slots[(row << 12) + words[i] % 4096];
+        made.cells[i] = static_cast<uint16_t>(row << 3 | made.tokens[i]);
+        counts[i] = of_token[made.tokens[i]];
+        raw[i] = static_cast<uint16_t>(words[i] >> 16 & ((1u << counts[i]) - 1));
+      }
+      const RansRaw beside = {raw.data(), counts.data()};
+      Coded coded{std::vector<uint32_t>(lanes, kRansLow), std::vector<uint16_t>(2 * kLen + kRansMaxLanes)};
+      coded.words.resize(
+          rans_encode(made.cells.data(), &beside, kLen, made.table(), lanes, coded.states.data(), coded.words.data()));
+      std::vector<uint16_t> in(coded.words.rbegin(), coded.words.rend()), got_raw(kLen);
+      in.resize(in.size() + 64);
+      std::vector<uint8_t> tokens(kLen);
+      RansSlots slots = made.rows();
+      slots.block_log2 = block_log2;
+      const size_t used = rans_decode(slots, kLen, made.table(), of_token.data(), lanes, coded.states.data(), in.data(),
+                                      coded.words.size(), tokens.data(), got_raw.data());
+      CHECK(used == coded.words.size());
+      CHECK(tokens == made.tokens);
+      CHECK(got_raw == raw);
+    }
+  }
+}
+
+TEST_CASE("rans loops: a chain of tokens comes back") {
+  constexpr size_t kLen = 500;
+  for (const uint32_t shift : {0, 1, 31}) {
+    const Case made(12, 3, false, false, 1, 90);
+    const auto words = random_words(kLen, 91);
+    std::vector<uint8_t> tokens(kLen), got(kLen);
+    std::vector<uint16_t> cells(kLen), out(kLen + kRansMaxLanes);
+    uint32_t before = 0;
+    for (size_t i = 0; i < kLen; ++i) {
+      const uint32_t row = before >> shift;
+      before = tokens[i] = made.slots[(row << 12) + words[i] % 4096];
+      cells[i] = static_cast<uint16_t>(row << 3 | before);
+    }
+    uint32_t state = kRansLow;
+    const size_t count = rans_encode(cells.data(), nullptr, kLen, made.table(), 1, &state, out.data());
+    std::reverse(out.begin(), out.begin() + static_cast<ptrdiff_t>(count));
+    const size_t used =
+        rans_decode_chain(made.slots.data(), shift, kLen, made.table(), &state, out.data(), count, got.data());
+    CHECK(used == count);
+    CHECK(state == kRansLow);
+    CHECK(got == tokens);
+  }
+}
+
 TEST_CASE("rans loops: a stream that is cut off is left before its end is passed by far") {
   const Case made(12, 8, true, true, 3000, 77);
   const Coded coded = encode(made, 3000, 32);
