@@ -298,8 +298,10 @@ BENCHMARK(narrow_stochastically)->Arg(0)->Arg(1);
 BENCHMARK(split_planes)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
 BENCHMARK(join_planes)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
 
-BENCHMARK_CAPTURE(shrink, pack, pack_coder())->ArgsProduct({{3, 5, 7, 15, 16, 17, 255, 1025, 65535}, {1}});
-BENCHMARK_CAPTURE(expand, pack, pack_coder())->ArgsProduct({{3, 5, 7, 15, 16, 17, 255, 1025, 65535}, {1}});
+BENCHMARK_CAPTURE(shrink, pack, pack_coder())
+    ->ArgsProduct({{3, 5, 7, 9, 11, 13, 15, 16, 17, 21, 25, 31, 63, 101, 127, 255, 1025, 65535}, {1}});
+BENCHMARK_CAPTURE(expand, pack, pack_coder())
+    ->ArgsProduct({{3, 5, 7, 9, 11, 13, 15, 16, 17, 21, 25, 31, 63, 101, 127, 255, 1025, 65535}, {1}});
 BENCHMARK_CAPTURE(shrink, elias, elias_coder())->ArgsProduct({{3, 255, 65535}, {1, 2, 13, 100}});
 BENCHMARK_CAPTURE(expand, elias, elias_coder())->ArgsProduct({{3, 255, 65535}, {1, 2, 13, 100}});
 BENCHMARK(contexts);

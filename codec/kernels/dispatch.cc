@@ -125,12 +125,6 @@ void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* sym
   scalar::split_pairs(in + done, n - done, alphabet, symbols + 2 * done);
 }
 
-void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols) {
-  const ByteTable* simd = bytes();
-  const size_t done = simd == nullptr ? 0 : simd->split_groups(numbers, n, alphabet, digits, symbols);
-  scalar::split_groups(numbers + done, n - done, alphabet, digits, symbols + digits * done);
-}
-
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads) {
   const ByteTable* simd = bytes();
   const size_t done = simd == nullptr ? 0 : simd->join_quads(symbols, n, alphabet, quads);

@@ -106,9 +106,6 @@ void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float
 // The two base-L digits of each byte, the least significant first. L is 2 to 16; bytes are below L^2.
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
 
-// The `digits` base-L digits of each number, 4 to 24 of them. L is 2 to 181; numbers are below L^digits.
-void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
-
 // quads[i] = s0 + s1 L + s2 L^2 + s3 L^3 of symbols 4 i to 4 i + 3, which are below L. L is 2 to 256.
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
 
@@ -146,7 +143,6 @@ void levels_encode(const float* x, size_t n, const Draws& draws, uint64_t first,
                    uint16_t* symbols, float* decoded);
 void levels_decode(const uint16_t* symbols, size_t n, const float* levels, float* out);
 void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* symbols);
-void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
 void join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
 void split_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out);
 void join_planes(const std::byte* in, size_t words, uint32_t word, std::byte* out);

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "codec/float16.h"
-#include "codec/kernels/divisor.h"
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/philox.h"
 #include "codec/kernels/rounding.h"
@@ -162,15 +161,6 @@ void split_pairs(const std::byte* in, size_t n, uint32_t alphabet, uint16_t* sym
     const auto pair = static_cast<uint32_t>(in[i]);
     symbols[2 * i] = static_cast<uint16_t>(pair % alphabet);
     symbols[2 * i + 1] = static_cast<uint16_t>(pair / alphabet);
-  }
-}
-
-void split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols) {
-  const Divisor by_alphabet(alphabet);
-  for (size_t i = 0; i < n; ++i) {
-    uint64_t rest = numbers[i];
-    *symbols++ = static_cast<uint16_t>(by_alphabet.divide_any(rest));
-    for (uint32_t j = 1; j < digits; ++j) *symbols++ = static_cast<uint16_t>(by_alphabet.divide(rest));
   }
 }
 

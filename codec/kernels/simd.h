@@ -41,7 +41,6 @@ struct Table {
 // simd_bytes.cc. All take only the elements that fill whole vectors, or fewer, and return how many those are.
 struct ByteTable {
   size_t (*split_pairs)(const uint8_t* in, size_t n, uint32_t alphabet, uint16_t* symbols);
-  size_t (*split_groups)(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols);
   size_t (*join_quads)(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads);
   size_t (*split_planes)(const uint8_t* in, size_t words, uint32_t word, uint8_t* out);
   size_t (*join_planes)(const uint8_t* in, size_t words, uint32_t word, uint8_t* out);

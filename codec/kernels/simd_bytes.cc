@@ -71,130 +71,6 @@ size_t split_pairs(const uint8_t* in, size_t n, uint32_t alphabet, uint16_t* sym
   return end;
 }
 
-// Division by L^4, at most 2^30, in each lane.
-class QuadDivider {
- public:
-  explicit HWY_INLINE QuadDivider(uint32_t alphabet)
-      : divisor_(alphabet * alphabet * alphabet * alphabet), reciprocal_(divisor_, 32) {
-    uint64_t rest = uint64_t{1} << reciprocal_.shift, quotient = 0;
-    for (int bit = 0; bit < 64; ++bit) {
-      rest *= 2;
-      quotient = quotient * 2 + (rest >= divisor_);
-      if (rest >= divisor_) rest -= divisor_;
-    }
-    high_ = static_cast<uint32_t>(quotient >> 32);
-    low_ = static_cast<uint32_t>(quotient);
-  }
-
-  // Replaces numbers below 2^31 by their quotients, and returns the remainders.
-  HWY_INLINE Quads divide_small(Quads& numbers) const {
-    const Quads quotient = hn::ShiftRightSame(multiply(numbers, reciprocal_.multiplier), 32 + reciprocal_.shift);
-    const Quads rest = hn::Sub(numbers, multiply(quotient, divisor_));
-    numbers = quotient;
-    return rest;
-  }
-
-  // The same for any numbers. m = floor(2^(64 + shift) / d), of which n m / 2^(64 + shift) falls short of n / d by less
-  // than 1 / 2^shift; the three products kept of n m, rounded down, by 3 / 2^shift more. With shift >= 2 the quotient
-  // is right or one too small. The remainder is below 2 d, so that 32 bits of it are enough.
-  HWY_INLINE Quads divide(Quads& numbers) const {
-    const Quads upper = hn::ShiftRight<32>(numbers);
-    const Quads cross =
-        hn::Add(hn::ShiftRight<32>(multiply(upper, low_)), hn::ShiftRight<32>(multiply(numbers, high_)));
-    const Quads quotient = hn::ShiftRightSame(hn::Add(multiply(upper, high_), cross), reciprocal_.shift);
-    const Quads difference = hn::Sub(numbers, multiply(quotient, divisor_));
-    const Quads rest = hn::And(difference, hn::Set(kQuads, 0xFFFFFFFF));
-    const auto is_over = hn::Gt(hn::BitCast(kSignedQuads, rest), hn::Set(kSignedQuads, int64_t{divisor_} - 1));
-    const auto one = hn::IfThenElseZero(is_over, hn::Set(kSignedQuads, 1));
-    const auto excess = hn::IfThenElseZero(is_over, hn::Set(kSignedQuads, int64_t{divisor_}));
-    numbers = hn::Add(quotient, hn::BitCast(kQuads, one));
-    return hn::Sub(rest, hn::BitCast(kQuads, excess));
-  }
-
- private:
-  static HWY_INLINE Quads multiply(Quads a, uint32_t b) {
-    return hn::MulEven(hn::BitCast(kWords, a), hn::Set(kWords, b));
-  }
-
-  uint32_t divisor_, high_, low_;
-  Reciprocal reciprocal_;
-};
-
-// The four digits of a number below L^4 in each lane, the lowest in the lowest 16 bits.
-class QuadSplitter {
- public:
-  explicit HWY_INLINE QuadSplitter(uint32_t alphabet)
-      : pair_(alphabet * alphabet), reciprocal_(pair_, 32), splitter_(alphabet) {}
-
-  HWY_INLINE Quads digits(Quads value) const {
-    const Quads product = hn::MulEven(hn::BitCast(kWords, value), hn::Set(kWords, reciprocal_.multiplier));
-    const Quads high = hn::ShiftRightSame(product, 32 + reciprocal_.shift);
-    const Quads low = hn::Sub(value, hn::MulEven(hn::BitCast(kWords, high), hn::Set(kWords, pair_)));
-    const Words pairs = hn::BitCast(kWords, hn::Or(low, hn::ShiftLeft<32>(high)));
-    return hn::BitCast(kQuads, splitter_.digits(pairs));
-  }
-
- private:
-  uint32_t pair_;
-  Reciprocal reciprocal_;
-  PairSplitter splitter_;
-};
-
-// Most digits with L^digits <= 2^31.
-HWY_INLINE uint32_t small_digits(uint32_t alphabet) {
-  uint32_t digits = 0;
-  for (uint64_t power = alphabet; power <= uint64_t{1} << 31; power *= alphabet) ++digits;
-  return digits;
-}
-
-// A group of kQuads quads, the last perhaps of fewer digits, a lane. The quads of one place go to a row, and from
-// there, word by word, to their groups; what the last one has too many is overwritten by the next group.
-template <size_t kQuadsOfGroup>
-HWY_INLINE size_t split_lanes(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits,
-                              uint16_t* symbols) {
-  constexpr size_t kGroups = kLanes / 2, kLast = kQuadsOfGroup - 1;
-  const QuadDivider divider(alphabet);
-  const QuadSplitter splitter(alphabet);
-  const uint32_t small = small_digits(alphabet);
-  const size_t end = n - n % kGroups;
-  HWY_ALIGN uint64_t rows[kQuadsOfGroup][kGroups];
-  for (size_t at = 0; at < end; at += kGroups) {
-    Quads left = hn::LoadU(kQuads, numbers + at);
-    for (size_t j = 0; j < kLast; ++j) {
-      const Quads rest = digits - 4 * j > small ? divider.divide(left) : divider.divide_small(left);
-      hn::Store(splitter.digits(rest), kQuads, rows[j]);
-    }
-    hn::Store(splitter.digits(left), kQuads, rows[kLast]);
-    for (size_t group = 0; group < kGroups; ++group, symbols += digits) {
-      for (size_t j = 0; j < kLast; ++j) __builtin_memcpy(symbols + 4 * j, &rows[j][group], sizeof(uint64_t));
-      if (group < kGroups - 1) __builtin_memcpy(symbols + 4 * kLast, &rows[kLast][group], sizeof(uint64_t));
-    }
-    uint64_t word = rows[kLast][kGroups - 1];
-    for (size_t j = digits - 4 * kLast; j > 0; --j, word >>= 16)
-      symbols[-static_cast<ptrdiff_t>(j)] = static_cast<uint16_t>(word);
-  }
-  return end;
-}
-
-size_t split_groups(const uint64_t* numbers, size_t n, uint32_t alphabet, uint32_t digits, uint16_t* symbols) {
-  switch ((digits + 3) / 4) {
-    case 1:
-      return split_lanes<1>(numbers, n, alphabet, digits, symbols);
-    case 2:
-      return split_lanes<2>(numbers, n, alphabet, digits, symbols);
-    case 3:
-      return split_lanes<3>(numbers, n, alphabet, digits, symbols);
-    case 4:
-      return split_lanes<4>(numbers, n, alphabet, digits, symbols);
-    case 5:
-      return split_lanes<5>(numbers, n, alphabet, digits, symbols);
-    case 6:
-      return split_lanes<6>(numbers, n, alphabet, digits, symbols);
-    default:
-      return 0;
-  }
-}
-
 size_t join_quads(const uint16_t* symbols, size_t n, uint32_t alphabet, uint32_t* quads) {
   const auto by_one = hn::Set(kShorts, static_cast<uint16_t>(alphabet));
   const Words by_two = hn::Set(kWords, alphabet * alphabet);
@@ -300,7 +176,7 @@ size_t join_planes(const uint8_t* in, size_t words, uint32_t word, uint8_t* out)
   return word == 8 ? join_planes8(in, words, out) : 0;
 }
 
-constexpr ByteTable kTable = {split_pairs, split_groups, join_quads, split_planes, join_planes};
+constexpr ByteTable kTable = {split_pairs, join_quads, split_planes, join_planes};
 
 }  // namespace
 #endif
