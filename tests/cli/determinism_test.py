@@ -61,9 +61,11 @@ class Determinism(support.CliTest):
     def test_instruction_sets(self):
         targets = available_targets()
         source = self.npz(self.tensors)
-        for scheme in SCHEMES:
+        coded = [(scheme, "pack") for scheme in SCHEMES]
+        coded += [(scheme, "rans-dither") for scheme in ("dqsg:levels=3", "dqsg:levels=65535", "dither:nmse=0.1")]
+        for scheme, coder in coded:
             environments = {t: {"GRADCODEC_KERNELS": t} for t in [*targets, ""]}
-            self.assert_all_equal({(scheme, t): self.outcomes(source, scheme, "--coder=pack", env=env)
+            self.assert_all_equal({(scheme, coder, t): self.outcomes(source, scheme, "--coder", coder, env=env)
                                    for t, env in environments.items()})
 
     def test_an_unknown_instruction_set_is_refused(self):
