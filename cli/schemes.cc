@@ -80,7 +80,7 @@ int run_schemes(const SchemesArguments& args) {
     for (const Scheme* scheme : all_schemes()) {
       std::printf("  %-8s %s\n", std::string(scheme->name()).c_str(), std::string(scheme->summary()).c_str());
     }
-    std::printf("\ncoders (--coder, or --level 1: pack, 2 and 3: rans, 4 to 9: rans-dither)\n");
+    std::printf("\ncoders (--coder)\n");
     for (const Coder* coder : all_coders()) {
       std::printf("  %-11s %s\n", std::string(coder->name()).c_str(), std::string(coder->summary()).c_str());
     }
