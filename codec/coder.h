@@ -22,7 +22,7 @@ struct Stream {
   // `classes`. A mirrored symbol s stands for alphabet - 1 - s, so that what is likely is the same for both signs.
   // Empty, with classes 0, if nothing is known.
   uint32_t classes = 0;
-  std::vector<uint16_t> contexts;
+  std::vector<uint16_t> contexts = {};
 
   uint64_t count() const { return alphabet == 0 ? bytes.size() : symbols.size(); }
 };

@@ -14,6 +14,11 @@ std::atomic<uint64_t> allocations = 0;
 
 }  // namespace
 
+// The compiler takes these for the library's own where it inlines one of a pair and not the other.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
 void* operator new(size_t size) {
   ++allocations;
   if (void* block = std::malloc(size)) return block;
