@@ -26,7 +26,6 @@ constexpr hn::Repartition<uint64_t, WordTag> kQuads;
 constexpr hn::Repartition<uint16_t, WordTag> kShorts;
 constexpr hn::Rebind<uint8_t, WordTag> kFewBytes;                              // as many as words
 constexpr hn::Rebind<uint32_t, hn::Repartition<uint64_t, WordTag>> kFewWords;  // as many as quads
-constexpr hn::Repartition<int64_t, WordTag> kSignedQuads;
 constexpr hn::Repartition<uint8_t, WordTag> kBytes;
 using Words = hn::Vec<WordTag>;
 using Quads = hn::Vec<decltype(kQuads)>;
