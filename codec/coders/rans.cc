@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 
-#include "codec/coders/rans_blocks.h"
-#include "codec/coders/rans_model.h"
-#include "codec/coders/rans_tokens.h"
 #include "codec/kernels/rans.h"
+#include "codec/rans/blocks.h"
+#include "codec/rans/model.h"
+#include "codec/rans/tokens.h"
 
 namespace gradcodec {
 namespace {

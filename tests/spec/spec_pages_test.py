@@ -62,6 +62,9 @@ class Pages(unittest.TestCase):
     def test_code_and_pages_pair(self):
         pages = {page.stem for page in (SPEC / "schemes").glob("*.md")} - {"TEMPLATE"}
         self.assertEqual(pages, {file.stem for file in (ROOT / "codec/schemes").glob("*.cc")})
+        # One file may hold more than one coder; that each has its page is test_coders_of_the_program.
+        for file in (ROOT / "codec/coders").glob("*.cc"):
+            self.assertTrue((SPEC / "coders" / (file.stem + ".md")).exists(), file.name)
 
     def test_schemes_of_the_program(self):
         out = subprocess.run([PROGRAM, "schemes", "--json"], capture_output=True, text=True, check=True).stdout

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <map>
 
-#include "codec/coders/code_length.h"
-#include "codec/coders/rans_model.h"
-#include "codec/coders/rans_tokens.h"
 #include "codec/kernels/kernels.h"
+#include "codec/rans/code_length.h"
+#include "codec/rans/model.h"
+#include "codec/rans/tokens.h"
 
 using namespace gradcodec;
 

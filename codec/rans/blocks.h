@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "codec/bytes.h"
-#include "codec/coders/rans_model.h"
+#include "codec/rans/model.h"
 
 namespace gradcodec {
 

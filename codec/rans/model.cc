@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/coders/rans_model.h"
+#include "codec/rans/model.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 
-#include "codec/coders/code_length.h"
+#include "codec/rans/code_length.h"
 
 namespace gradcodec {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/coders/rans_blocks.h"
+#include "codec/rans/blocks.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "codec/coders/code_length.h"
 #include "codec/kernels/rans.h"
+#include "codec/rans/code_length.h"
 
 namespace gradcodec {
 namespace {

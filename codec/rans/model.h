@@ -33,7 +33,7 @@ struct TokenCounts {
   uint32_t block_classes = 1;  // 1: blocks are not told apart
   uint32_t classes = 0;        // contexts are 2 class + mirrored; 0: none, and all counts are of context 0
   uint32_t merged = 0;         // a class here is one of contexts, shifted right by this
-  bool by_distance = false;    // tokens are those of rans_tokens.h, else symbols
+  bool by_distance = false;    // tokens are those of tokens.h, else symbols
   uint64_t total = 0;          // of all counts
   uint64_t block_cost = 0;     // bits that the classes of the blocks take, if they are stored
   std::vector<uint32_t> counts;
