@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/table.py DUMP.h5: the README's table. Bits a value and relative squared error of schemes on a dump, as Markdown.
 
-Runs build/release/gradcodec; whole files are counted, names, checks and index included. With --seed 1 the numbers are
+Runs build/release/gradcodec, or GRADCODEC; whole files are counted, names, checks and index included. With --seed 1 the numbers are
 always the same, those of `zstd` with one version of it.
 """
 import os
@@ -48,7 +48,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    gradcodec = os.path.join(root, "build", "release", "gradcodec")
+    gradcodec = os.environ.get("GRADCODEC", os.path.join(root, "build", "release", "gradcodec"))
     print("| scheme | coder | bits a value | NMSE |\n|---|---|---:|---:|")
     with tempfile.TemporaryDirectory() as work:
         for scheme, coder in ROWS:
