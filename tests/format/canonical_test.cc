@@ -193,6 +193,23 @@ TEST_CASE("a form that is not the smallest is found") {
   CHECK(departures(TemporaryFile(plain.written()).path(), 1, 1).size() == 1);
 }
 
+// After a longer chunk, whose contexts must not be taken for its own.
+TEST_CASE("a chunk in a form that is not written is told with every coder") {
+  for (const Coder* coder : all_coders()) {
+    MemorySource source;
+    source.add_values("many", "f4", {100}, made_values(100)).add_values("one", "f4", {1}, {1.0F});
+    Parts parts = parts_of(source, "dqsg:levels=3", std::string(coder->name()));
+    REQUIRE(parts.frames[1].form != Form::constant);
+    parts.frames[1].form = Form::constant;
+    parts.frames[1].payload.resize(5);  // the step, then the symbol
+    parts.frames[1].payload[4] = std::byte{2};
+    INFO(coder->name());
+    const Departure told = departure(parts);
+    CHECK(told.tensor == "one");
+    CHECK(has(told.text, "in form constant"));
+  }
+}
+
 TEST_CASE("of zstd's bytes only the form is compared") {
   MemorySource source;
   Bytes noise;
