@@ -179,6 +179,9 @@ class Scheme {
 
   virtual Inner inner() const { return Inner::none; }
 
+  // Sets what was not given and follows from other parameters.
+  virtual void complete(Params&) const {}
+
   // Throws Error(usage) on parameters that are each in range but impossible together. `encoding`: those that only the
   // encoder needs are there too.
   virtual void check(const Params& params, bool encoding) const = 0;

@@ -21,7 +21,21 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "dqsg:levels=5,bucket=100", "dqsg:levels=9,clip=2.5", "dqsg:levels=3,bucket=4194304"}},
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
-        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}}};
+        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      {"qsgd",
+       {"qsgd:s=1", "qsgd:s=4", "qsgd:s=32767", "qsgd:s=127,norm=max", "qsgd:s=3,bucket=0",
+        "qsgd:s=2,norm=max,bucket=1", "qsgd:s=1,norm=max", "qsgd:s=5,bucket=4194304"}},
+      {"adaquant",
+       {"adaquant:s0=2,loss0=2.3,loss=0.5", "adaquant:s0=1,loss0=1e-30,loss=1e30",
+        "adaquant:s0=32767,loss0=1e30,loss=1e-30,bucket=0"}},
+      {"terngrad", {"terngrad", "terngrad:clip=2.5", "terngrad:clip=1e-3"}},
+      {"maxnorm", {"maxnorm", "maxnorm:bits=1", "maxnorm:bits=15"}},
+      {"multiscale", {"multiscale", "multiscale:bits=6-10", "multiscale:bits=1-15", "multiscale:bits=1-2-3-4-5-6-7-8"}},
+      {"natural", {"natural"}},
+      {"grid", {"grid:step=0.01", "grid:step=1e-37", "grid:step=1e37"}},
+      {"uniform", {"uniform:bits=2", "uniform:bits=4", "uniform:bits=16", "uniform:bits=3,bucket=100"}},
+      {"sign", {"sign", "sign:axis=row"}},
+      {"onebit", {"onebit", "onebit:axis=row"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

@@ -70,6 +70,30 @@ inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const
   return round_trip(tensor, choice, restoring, id, chunk_len, nonfinite, ordinal);
 }
 
+// Of a tensor of one chunk: its code and decoded values, and what is declared of it.
+struct OneChunk {
+  Code code;
+  std::vector<float> decoded;
+  std::vector<Law> laws;
+  Promise promise;  // its target is gone
+};
+
+inline OneChunk one_chunk(const Tensor& tensor, std::string_view scheme,
+                          const Inputs& inputs = {Random({1, {}, {}}, 0), kFirstStage, 4096}) {
+  const auto encoder = parse_scheme(scheme).prepare(tensor, inputs);
+  const auto size = static_cast<size_t>(tensor.size());
+  OneChunk out;
+  out.decoded.resize(size);
+  out.laws.resize(size);
+  encoder->encode({0, size}, out.code, out.decoded);
+  out.promise = encoder->promise();
+  std::vector<float> scratch(size);
+  const Tensor& target = out.promise.target == nullptr ? tensor : *out.promise.target;
+  encoder->decoder().laws(out.code, {0, size}, target.read({0, size}, scratch), out.laws);
+  out.promise.target = nullptr;
+  return out;
+}
+
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](float p, float q) { return std::bit_cast<uint32_t>(p) == std::bit_cast<uint32_t>(q); });
