@@ -1,0 +1,233 @@
+"""The pages of schemes/, each as a class: what is stored of a tensor and of a chunk, and what values it stands for."""
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+
+from page_numbers import Damaged, F4, float_of, require, take_float, word_of
+
+REGULAR = 2.0**126
+
+
+def dither_context(word):
+    t = word >> 9
+    z = 2 * min(t, 2**23 - 1 - t) + 1
+    e = z.bit_length() - 1
+    return 2 * max(0, 4 * (e - 22) + (4 * z >> e) - 4 + 28) + (1 if t < 2**22 else 0)
+
+
+class Place:
+    """Where a scheme stands: whose draws, which tensor, which stage."""
+
+    def __init__(self, key, step_key, ordinal, shape, stage=0):
+        self.key, self.step_key, self.ordinal, self.shape, self.stage = key, step_key, ordinal, shape, stage
+
+    def below(self):
+        return Place(self.key, self.step_key, self.ordinal, self.shape, self.stage + 1)
+
+    def word(self, purpose, i, sub=0, shared=False):
+        return word_of(self.step_key if shared else self.key, self.ordinal, purpose, self.stage, i, sub)
+
+    def contexts(self, first, count):
+        return [dither_context(self.word(1, first + i)) for i in range(count)]
+
+
+class Stream:
+    """Contexts, if it has some, are 32 classes of the dither, made when a coder asks for them."""
+
+    def __init__(self, alphabet, count, contexts=None):
+        self.alphabet, self.count, self.contexts = alphabet, count, contexts
+
+
+class Code:
+    """Of one chunk: parameters, streams and their symbols, exceptions, and the code below."""
+
+    def __init__(self, first, count, exceptions):
+        self.first, self.count, self.exceptions = first, count, exceptions
+        self.params, self.streams, self.symbols, self.below = None, [], [], None
+
+
+class Scheme:
+    """A tensor's, from its stored parameters."""
+    inner = None
+
+    def fixed_params(self, count):
+        """Bytes of a chunk's parameters, if they are the same for all of `count` elements."""
+        return 0
+
+    def take_params(self, reader, code):
+        return None
+
+    def contexts(self, code):
+        return lambda: self.place.contexts(code.first, code.count)
+
+
+def take_step(reader):
+    bits = reader.uint(4)
+    require(bits == 0 or 0x00800000 <= bits <= 0x7E800000, "step")
+    return float_of(bits)
+
+
+def put_back(values, exceptions, is_zero, limit=lambda index: REGULAR):
+    bits = values.view(np.uint32)
+    for index, its_bits in exceptions:
+        magnitude = abs(float(float_of(its_bits)))
+        require(is_zero(index) and not magnitude <= min(limit(index), REGULAR), "exception without need")
+        bits[index] = its_bits
+    return values
+
+
+class Grid(Scheme):
+    """grid_quantizer.md"""
+
+    def __init__(self, stored, place, rounding, bucket=0, levels=None):
+        self.place, self.rounding, self.bucket, self.stores_level = place, rounding, bucket, levels is None
+        self.step = F4(0) if bucket else take_step(stored)
+        self.m = stored.varint() if levels is None else levels
+        require(self.m <= 32767, "M")
+        require(bucket or self.step or not self.m or not self.stores_level, "M beside a step of 0")
+
+    def fixed_params(self, count):
+        return 4 * -(-count // self.bucket) if self.bucket else 0
+
+    def take_params(self, reader, code):
+        if not self.bucket:
+            return [self.step]
+        return [take_step(reader) for _ in range(-(-code.count // self.bucket))]
+
+    def streams(self, code):
+        contexts = None if self.rounding == "nearest" else self.contexts(code)
+        return [Stream(2 * self.m + 1, code.count, contexts)]
+
+    def values(self, code):
+        (symbols,), steps, run = code.symbols, code.params, self.bucket or max(code.count, 1)
+        values = np.zeros(code.count, F4)
+        for i, symbol in enumerate(symbols):
+            step, q = steps[i // run], symbol - self.m
+            require(step or q == 0, "symbol where the step is 0")
+            if step and self.rounding == "subtractive":
+                u = (F4(self.place.word(1, code.first + i) >> 9) + F4(0.5)) * F4(2**-23) - F4(0.5)
+                values[i] = (F4(q) - u) * step
+            elif q:
+                values[i] = F4(q) * step
+
+        def limit(index):
+            step = float(steps[index // run])
+            return 32767 * step if self.stores_level and step else REGULAR
+        return put_back(values, code.exceptions, lambda index: symbols[index] == self.m, limit)
+
+
+class Natural(Scheme):
+    """natural.md"""
+
+    def __init__(self, stored, place):
+        self.place = place
+        self.k = stored.varint()
+        lowest = stored.varint() if self.k else 0
+        require(lowest + self.k <= 277, "exponents")
+        self.lowest = lowest - 149
+
+    def streams(self, code):
+        return [Stream(2 * self.k + 1, code.count, self.contexts(code))]
+
+    def values(self, code):
+        symbols, = code.symbols
+        values = np.zeros(code.count, F4)
+        for i, symbol in enumerate(symbols):
+            j = abs(symbol - self.k)
+            if j:
+                values[i] = F4(np.sign(symbol - self.k) * 2.0 ** (self.lowest + j - 1))
+        return put_back(values, code.exceptions, lambda index: symbols[index] == self.k)
+
+
+class Multiscale(Scheme):
+    """multiscale.md"""
+
+    def __init__(self, stored, place, bits):
+        self.place, self.m = place, 2 ** bits[0] - 1
+        self.steps = [take_step(stored) for _ in bits]
+        for a, b in zip(self.steps, self.steps[1:]):
+            require(a > b or a == b <= 2.0**-126, "steps that do not fall")
+        require(bool(self.steps[0]) == bool(self.steps[-1]), "a step of 0 beside others")
+
+    def streams(self, code):
+        return [Stream(len(self.steps), code.count), Stream(2 * self.m + 1, code.count, self.contexts(code))]
+
+    def values(self, code):
+        scales, symbols = code.symbols
+        values = np.zeros(code.count, F4)
+        for i, symbol in enumerate(symbols):
+            require(self.steps[0] or (symbol == self.m and scales[i] == 0), "symbol where the step is 0")
+            if symbol != self.m:
+                values[i] = F4(symbol - self.m) * self.steps[scales[i]]
+        finest = len(self.steps) - 1 if self.steps[0] else 0
+        return put_back(values, code.exceptions,
+                        lambda index: symbols[index] == self.m and scales[index] == finest)
+
+
+class Means(Scheme):
+    """two_means.md"""
+
+    def __init__(self, stored, place, two, axis):
+        self.place, self.two, self.by_row = place, two, axis == "row"
+        self.row = stored.varint() if self.by_row else 0
+        require(self.row or not self.by_row, "rows of nothing")
+        self.means = None if self.by_row else self.take_means(stored)
+
+    def take_means(self, reader):
+        plus = take_float(reader)
+        minus = take_float(reader) if self.two else (-plus if plus else F4(0))
+        require(0 <= plus <= REGULAR and not np.signbit(plus), "mean")
+        require(-REGULAR <= minus <= 0 and (minus < 0 or not np.signbit(minus)), "mean")
+        return plus, minus
+
+    def pieces(self, first, count):
+        return 0 if count == 0 else (first + count - 1) // self.row - first // self.row + 1
+
+    def fixed_params(self, count):
+        return 0 if not self.by_row else self.pieces(0, count) * (8 if self.two else 4)
+
+    def take_params(self, reader, code):
+        if not self.by_row:
+            return [self.means]
+        return [self.take_means(reader) for _ in range(self.pieces(code.first, code.count))]
+
+    def streams(self, code):
+        return [Stream(2, code.count)]
+
+    def values(self, code):
+        symbols, = code.symbols
+        values = np.zeros(code.count, F4)
+        for i, symbol in enumerate(symbols):
+            piece = (code.first + i) // self.row - code.first // self.row if self.by_row else 0
+            require(symbol == 0 or code.params[piece][1] != 0, "a mean that there is not")
+            values[i] = code.params[piece][symbol]
+        return put_back(values, code.exceptions, lambda index: symbols[index] == 0)
+
+
+def scheme_of(text, stored, place):
+    """From a scheme's text and the tensor's stored parameters."""
+    name, _, params = text.partition(":")
+    params = dict(item.split("=") for item in params.split(",")) if params else {}
+    bucket = int(params.get("bucket", 0))
+    if name == "dqsg":
+        return Grid(stored, place, "subtractive", bucket, int(params["levels"]) // 2)
+    if name == "dither":
+        return Grid(stored, place, "subtractive", bucket)
+    if name == "qsgd":
+        return Grid(stored, place, "half", bucket, int(params["s"]))
+    if name == "adaquant":
+        return Grid(stored, place, "half", int(params.get("bucket", 512)))
+    if name == "terngrad":
+        return Grid(stored, place, "half", 0, 1)
+    if name == "maxnorm":
+        return Grid(stored, place, "half", 0, 2 ** int(params.get("bits", 4)) - 1)
+    if name == "grid":
+        return Grid(stored, place, "half")
+    if name == "uniform":
+        return Grid(stored, place, "nearest", bucket, 2 ** (int(params["bits"]) - 1) - 1)
+    if name == "natural":
+        return Natural(stored, place)
+    if name == "multiscale":
+        return Multiscale(stored, place, [int(b) for b in params.get("bits", "4-8").split("-")])
+    if name in ("sign", "onebit"):
+        return Means(stored, place, name == "onebit", params.get("axis", "tensor"))
+    raise Damaged("scheme " + name)
