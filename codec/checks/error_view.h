@@ -28,7 +28,7 @@ struct LawSums {
   double largest_error = 0;               // |decoded - target|
   double largest_sub_gaussian = 0;        // of the laws that have one, in steps^2
   double largest_shift = 0;               // that a mean may have, in steps
-  uint32_t dimension = 1;                 // of lattice vectors; 1: there are none
+  uint64_t longest_vector = 1;            // elements from the first to the last of a lattice vector
 
   // Elements whose error is left to chance, as a law says.
   uint64_t chance() const { return twos + uniforms + subsets + sums + cells; }
