@@ -151,7 +151,7 @@ class Decoder {
   enum class Before : uint8_t {
     nothing,    // laws are of decoded - x, or of what Promise::target is
     transform,  // the same values in another domain: a rotation, whose signs are drawn
-    draw,       // random values that are unbiased for x: a subset, scaled
+    draw,       // random values that are unbiased for x: a subset, scaled; of a scheme over another
   };
   virtual Before before() const { return Before::nothing; }
 
