@@ -14,33 +14,33 @@ constexpr uint32_t kMaxRice = 31;
 // Appends bits to bytes, the first in the lowest bit of a byte.
 class BitWriter {
  public:
-  explicit BitWriter(Bytes& out) : out_(out) {}
+  // `bits`: all that will be written.
+  BitWriter(Bytes& out, uint64_t bits) : out_(out), end_(out.size() + (bits + 7) / 8) {
+    to_ = out.size();
+    out_.resize(end_ + sizeof(uint64_t));  // so that eight bytes can be stored at once
+  }
 
-  // At most 32 bits, those above being 0.
+  // At most 56 bits, those above being 0.
   void put(uint64_t bits, uint32_t length) {
     last_ |= bits << held_;
+    std::memcpy(out_.data() + to_, &last_, sizeof last_);
     held_ += length;
-    while (held_ >= 8) flush_byte();
+    to_ += held_ / 8;
+    last_ >>= held_ / 8 * 8;  // at most 56: 7 bits are held at most
+    held_ %= 8;
   }
 
-  // Any number of zeros, then a one.
-  void put_unary(uint64_t zeros) {
-    for (; zeros >= 32; zeros -= 32) put(0, 32);
-    put(uint64_t{1} << zeros, static_cast<uint32_t>(zeros) + 1);
+  // Any number of zeros, a one, and `length` bits, at most 31.
+  void put_after_zeros(uint64_t zeros, uint64_t bits, uint32_t length) {
+    for (; zeros > 24; zeros -= 24) put(0, 24);
+    put((2 * bits + 1) << zeros, static_cast<uint32_t>(zeros) + 1 + length);
   }
 
-  void finish() {
-    if (held_ > 0) flush_byte();
-  }
+  void finish() { out_.resize(end_); }
 
  private:
-  void flush_byte() {
-    out_.push_back(static_cast<std::byte>(last_));
-    last_ >>= 8;
-    held_ -= std::min(held_, 8U);
-  }
-
   Bytes& out_;
+  size_t end_, to_;    // of the bytes; of the next byte that is not full
   uint64_t last_ = 0;  // bits that fill no byte yet
   uint32_t held_ = 0;
 };
@@ -107,30 +107,36 @@ struct Side {
   uint64_t written;
 };
 
-// Calls visit(gap) for each index that is written: how many places lie between it and the one before.
-template <typename Visit>
-void for_each_gap(std::span<const uint32_t> indices, uint64_t n, const Side& side, Visit visit) {
-  uint64_t next = 0;  // after the last index
-  if (!side.missing) {
-    for (const uint32_t index : indices) {
-      visit(index - next);
-      next = uint64_t{index} + 1;
-    }
-    return;
+// The places below n that are not in `indices`, into `others`, which has room for one more: each
+// place is written before it is known to be one, as a branch would be one of chance where half are missing.
+void complement(std::span<const uint32_t> indices, uint64_t n, uint32_t* others) {
+  size_t next = 0;
+  const size_t count = indices.size();
+  uint64_t place = 0;
+  for (; next < count; ++place) {
+    const bool present = indices[next] == place;
+    *others = static_cast<uint32_t>(place);
+    others += present ? 0 : 1;
+    next += present ? 1 : 0;
   }
-  uint64_t present = 0;  // since the last that is missing
-  const auto visit_missing = [&](uint64_t count) {
-    for (; count > 0; --count) {
-      visit(present);
-      present = 0;
-    }
-  };
+  for (; place < n; ++place) *others++ = static_cast<uint32_t>(place);
+}
+
+// Room for the missing places of a chunk, of the calling thread.
+std::span<uint32_t> index_room(uint64_t count) {
+  thread_local std::vector<uint32_t> room;
+  room.resize(std::max(room.size(), static_cast<size_t>(count)));
+  return std::span(room).first(static_cast<size_t>(count));
+}
+
+// Calls visit(gap) for each index: how many places lie between it and the one before.
+template <typename Visit>
+void for_each_gap(std::span<const uint32_t> indices, Visit visit) {
+  uint64_t next = 0;  // after the last index
   for (const uint32_t index : indices) {
-    visit_missing(index - next);
-    ++present;
+    visit(index - next);
     next = uint64_t{index} + 1;
   }
-  visit_missing(n - next);
 }
 
 // Bits of all codes at the parameters around one. As a function of r the size has one valley: from r to r + 1 it grows
@@ -153,12 +159,12 @@ struct Valley {
   uint64_t count = 0, below = 0, here = 0, above = 0;
 };
 
-Valley best_parameter(std::span<const uint32_t> indices, uint64_t n, const Side& side) {
-  const uint64_t mean = (n - side.written) / side.written;
+Valley best_parameter(std::span<const uint32_t> indices, uint64_t n) {
+  const uint64_t mean = (n - indices.size()) / indices.size();
   uint32_t r = std::min(static_cast<uint32_t>(std::bit_width(mean / 2)), kMaxRice);
   while (true) {
     Valley valley(r);
-    for_each_gap(indices, n, side, [&](uint64_t gap) { valley.add(gap); });
+    for_each_gap(indices, [&](uint64_t gap) { valley.add(gap); });
     if (valley.is_lower_better()) {
       --r;
     } else if (valley.is_higher_better()) {
@@ -169,56 +175,54 @@ Valley best_parameter(std::span<const uint32_t> indices, uint64_t n, const Side&
   }
 }
 
+void put_gaps(Bytes& out, std::span<const uint32_t> indices, uint64_t n) {
+  const Valley valley = best_parameter(indices, n);
+  const uint32_t r = valley.r;
+  BitWriter writer(out, kRiceBits + valley.here + valley.count * (r + 1));
+  writer.put(r, kRiceBits);
+  for_each_gap(indices, [&](uint64_t gap) { writer.put_after_zeros(gap >> r, gap & ((uint64_t{1} << r) - 1), r); });
+  writer.finish();
+}
+
+void take_gaps(ByteReader& in, uint64_t n, std::span<uint32_t> indices) {
+  BitSource source(in);
+  Valley valley(static_cast<uint32_t>(source.get(kRiceBits)));
+  const uint32_t r = valley.r;
+  uint64_t next = 0;  // after the last index
+  for (uint32_t& index : indices) {
+    const uint64_t high = source.get_unary();
+    if (high > n >> r) in.fail("has an index beyond its range");
+    const uint64_t gap = high << r | source.get(r);
+    if (gap >= n - next) in.fail("has an index beyond its range");
+    valley.add(gap);
+    index = static_cast<uint32_t>(next + gap);
+    next += gap + 1;
+  }
+  if (valley.is_lower_better() || valley.is_higher_better()) in.fail("has indices in a form that is not the shortest");
+  source.finish();
+}
+
 }  // namespace
 
 void put_indices(Bytes& out, std::span<const uint32_t> indices, uint64_t n) {
   const Side side(indices.size(), n);
   if (side.written == 0) return;
-  const Valley valley = best_parameter(indices, n, side);
-  const uint32_t r = valley.r;
-  out.reserve(out.size() + (kRiceBits + valley.here + valley.count * (r + 1) + 7) / 8);
-  BitWriter writer(out);
-  writer.put(r, kRiceBits);
-  for_each_gap(indices, n, side, [&](uint64_t gap) {
-    writer.put_unary(gap >> r);
-    writer.put(gap & ((uint64_t{1} << r) - 1), r);
-  });
-  writer.finish();
+  if (!side.missing) return put_gaps(out, indices, n);
+  const std::span<uint32_t> missing = index_room(side.written + 1);  // one more: see complement
+  complement(indices, n, missing.data());
+  put_gaps(out, missing.first(static_cast<size_t>(side.written)), n);
 }
 
 void take_indices(ByteReader& in, uint64_t count, uint64_t n, std::vector<uint32_t>& indices) {
   const Side side(count, n);
   // Each index that is written takes a bit at least.
   if (side.written > uint64_t{in.left()} * 8) in.fail("ends within a list of indices");
+  indices.resize(static_cast<size_t>(count) + 1);
+  const std::span<uint32_t> written =
+      side.missing ? index_room(side.written) : std::span(indices).first(static_cast<size_t>(count));
+  if (side.written > 0) take_gaps(in, n, written);
+  if (side.missing) complement(written, n, indices.data());
   indices.resize(static_cast<size_t>(count));
-  uint32_t* to = indices.data();
-  uint64_t next = 0;  // after the last that was written
-  const auto put_run = [&](uint64_t end) {
-    for (; next < end; ++next) *to++ = static_cast<uint32_t>(next);
-  };
-  if (side.written > 0) {
-    BitSource source(in);
-    Valley valley(static_cast<uint32_t>(source.get(kRiceBits)));
-    const uint32_t r = valley.r;
-    for (uint64_t i = 0; i < side.written; ++i) {
-      const uint64_t high = source.get_unary();
-      if (high > n >> r) in.fail("has an index beyond its range");
-      const uint64_t gap = high << r | source.get(r);
-      if (gap >= n - next) in.fail("has an index beyond its range");
-      valley.add(gap);
-      const uint64_t index = next + gap;
-      if (side.missing) {
-        put_run(index);
-      } else {
-        *to++ = static_cast<uint32_t>(index);
-      }
-      next = index + 1;
-    }
-    if (valley.is_lower_better() || valley.is_higher_better())
-      in.fail("has indices in a form that is not the shortest");
-    source.finish();
-  }
-  if (side.missing) put_run(n);
 }
 
 }  // namespace gradcodec
