@@ -15,24 +15,34 @@ using Counts = std::array<uint32_t, kDigits>;
 
 uint32_t digits_of(uint32_t level) { return level == 2 ? 1024 : kDigits; }
 
-// Counts the digit of keys whose higher digits are those of `prefix`.
-Counts count_digits(std::span<const uint32_t> keys, uint32_t level, uint32_t prefix) {
-  Counts counts = {};
-  const uint32_t shift = kShifts[level];
-  if (level == 0) {
-    Counts more = {};  // neighbours are often equal, and an addition waits for the one before to the same number
-    size_t i = 0;
-    for (; i + 1 < keys.size(); i += 2) {
-      ++counts[keys[i] >> shift];
-      ++more[keys[i + 1] >> shift];
-    }
-    if (i < keys.size()) ++counts[keys[i] >> shift];
-    for (size_t digit = 0; digit < kDigits; ++digit) counts[digit] += more[digit];
-    return counts;
+// Of all keys. Neighbours are often equal, and an addition waits for the one before to the same number: hence two.
+Counts count_first_digits(std::span<const uint32_t> keys) {
+  Counts counts = {}, more = {};
+  size_t i = 0;
+  for (; i + 1 < keys.size(); i += 2) {
+    ++counts[keys[i] >> kShifts[0]];
+    ++more[keys[i + 1] >> kShifts[0]];
   }
-  const uint32_t above = kShifts[level - 1];
-  for (const uint32_t key : keys) {
-    if (key >> above == prefix >> above) ++counts[(key >> shift) & (digits_of(level) - 1)];
+  if (i < keys.size()) ++counts[keys[i] >> kShifts[0]];
+  for (size_t digit = 0; digit < kDigits; ++digit) counts[digit] += more[digit];
+  return counts;
+}
+
+// Of keys whose higher digits are those of `prefix`. These are first brought together, block by block, without a
+// branch: there are often as many of them as make it one of chance.
+Counts count_digits(std::span<const uint32_t> keys, uint32_t level, uint32_t prefix) {
+  if (level == 0) return count_first_digits(keys);
+  constexpr size_t kBlock = 1024;
+  const uint32_t above = kShifts[level - 1], shift = kShifts[level], mask = digits_of(level) - 1;
+  Counts counts = {};
+  std::array<uint32_t, kBlock> digits;
+  for (size_t at = 0; at < keys.size(); at += kBlock) {
+    uint32_t* to = digits.data();
+    for (const uint32_t key : keys.subspan(at, std::min(kBlock, keys.size() - at))) {
+      *to = key >> shift & mask;
+      to += key >> above == prefix >> above ? 1 : 0;
+    }
+    for (const uint32_t* digit = digits.data(); digit != to; ++digit) ++counts[*digit];
   }
   return counts;
 }
