@@ -5,6 +5,8 @@
 #include <bit>
 #include <string>
 
+#include "codec/room.h"
+
 namespace gradcodec {
 namespace {
 
@@ -122,13 +124,6 @@ void complement(std::span<const uint32_t> indices, uint64_t n, uint32_t* others)
   for (; place < n; ++place) *others++ = static_cast<uint32_t>(place);
 }
 
-// Room for the missing places of a chunk, of the calling thread.
-std::span<uint32_t> index_room(uint64_t count) {
-  thread_local std::vector<uint32_t> room;
-  room.resize(std::max(room.size(), static_cast<size_t>(count)));
-  return std::span(room).first(static_cast<size_t>(count));
-}
-
 // Calls visit(gap) for each index: how many places lie between it and the one before.
 template <typename Visit>
 void for_each_gap(std::span<const uint32_t> indices, Visit visit) {
@@ -208,7 +203,8 @@ void put_indices(Bytes& out, std::span<const uint32_t> indices, uint64_t n) {
   const Side side(indices.size(), n);
   if (side.written == 0) return;
   if (!side.missing) return put_gaps(out, indices, n);
-  const std::span<uint32_t> missing = index_room(side.written + 1);  // one more: see complement
+  Room<uint32_t> room;
+  const std::span<uint32_t> missing = room.first(side.written + 1);  // one more: see complement
   complement(indices, n, missing.data());
   put_gaps(out, missing.first(static_cast<size_t>(side.written)), n);
 }
@@ -218,8 +214,9 @@ void take_indices(ByteReader& in, uint64_t count, uint64_t n, std::vector<uint32
   // Each index that is written takes a bit at least.
   if (side.written > uint64_t{in.left()} * 8) in.fail("ends within a list of indices");
   indices.resize(static_cast<size_t>(count) + 1);
+  Room<uint32_t> room;
   const std::span<uint32_t> written =
-      side.missing ? index_room(side.written) : std::span(indices).first(static_cast<size_t>(count));
+      side.missing ? room.first(side.written) : std::span(indices).first(static_cast<size_t>(count));
   if (side.written > 0) take_gaps(in, n, written);
   if (side.missing) complement(written, n, indices.data());
   indices.resize(static_cast<size_t>(count));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "codec/room.h"
+
 namespace gradcodec {
 namespace {
 
@@ -71,7 +73,8 @@ void for_keys(uint64_t size, const KeyReader& keys, const Inputs& inputs, Look l
     const Job job = [&](uint64_t i) {
       const uint64_t at = (first + i) * len;
       const Range chunk{at, std::min(len, size - at)};
-      found[static_cast<size_t>(i)] = look(keys(chunk, key_room(chunk.count)));
+      Room<uint32_t> room;
+      found[static_cast<size_t>(i)] = look(keys(chunk, room.first(chunk.count)));
     };
     if (inputs.loop) {
       inputs.loop(found.size(), job);
@@ -152,12 +155,6 @@ bool list_selected(std::span<const uint32_t> keys, uint32_t last, uint64_t kept,
 
 void magnitude_keys(std::span<const float> x, std::span<uint32_t> keys) {
   for (size_t i = 0; i < x.size(); ++i) keys[i] = magnitude_key(x[i]);
-}
-
-std::span<uint32_t> key_room(uint64_t count) {
-  thread_local std::vector<uint32_t> room;
-  room.resize(std::max(room.size(), static_cast<size_t>(count)));
-  return std::span(room).first(static_cast<size_t>(count));
 }
 
 }  // namespace gradcodec

@@ -37,7 +37,4 @@ uint64_t count_up_to(std::span<const uint32_t> keys, uint32_t last);
 inline uint32_t magnitude_key(float x) { return 0x7FFFFFFF - (std::bit_cast<uint32_t>(x) & 0x7FFFFFFF); }
 void magnitude_keys(std::span<const float> x, std::span<uint32_t> keys);
 
-// Room for a chunk's keys, of the calling thread; as it was left by the last that had it.
-std::span<uint32_t> key_room(uint64_t count);
-
 }  // namespace gradcodec
