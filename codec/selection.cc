@@ -157,4 +157,12 @@ void magnitude_keys(std::span<const float> x, std::span<uint32_t> keys) {
   for (size_t i = 0; i < x.size(); ++i) keys[i] = magnitude_key(x[i]);
 }
 
+KeyReader magnitude_keys_of(const Tensor& tensor) {
+  return [&tensor](Range chunk, std::span<uint32_t> room) {
+    Room<float> scratch;
+    magnitude_keys(tensor.read(chunk, scratch.first(chunk.count)), room);
+    return std::span<const uint32_t>(room);
+  };
+}
+
 }  // namespace gradcodec

@@ -33,8 +33,12 @@ bool list_selected(std::span<const uint32_t> keys, uint32_t last, uint64_t kept,
 // How many keys are at most `last`.
 uint64_t count_up_to(std::span<const uint32_t> keys, uint32_t last);
 
-// Keys that fall as the magnitude rises: 0x7FFFFFFF less the bits without sign. Not of NaN.
-inline uint32_t magnitude_key(float x) { return 0x7FFFFFFF - (std::bit_cast<uint32_t>(x) & 0x7FFFFFFF); }
+// Keys that fall as the magnitude rises: 0x7FFFFFFF less the bits without sign. What is not regular counts as 0.
+inline uint32_t magnitude_key(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x) & 0x7FFFFFFF;
+  return 0x7FFFFFFF - (bits > kernels::kMaxRegularBits ? 0 : bits);
+}
 void magnitude_keys(std::span<const float> x, std::span<uint32_t> keys);
+KeyReader magnitude_keys_of(const Tensor& tensor);  // which must outlive it
 
 }  // namespace gradcodec
