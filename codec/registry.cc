@@ -11,7 +11,10 @@
 #include "codec/coders/zstd.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
+#include "codec/schemes/randk.h"
 #include "codec/schemes/raw.h"
+#include "codec/schemes/threshold.h"
+#include "codec/schemes/topk.h"
 
 namespace gradcodec {
 namespace {
@@ -136,7 +139,8 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(), &dither_scheme()};
+  static const std::array schemes = {&raw_scheme(),  &dqsg_scheme(),  &dither_scheme(),
+                                     &topk_scheme(), &randk_scheme(), &threshold_scheme()};
   return schemes;
 }
 
