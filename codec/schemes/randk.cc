@@ -27,10 +27,12 @@ constexpr std::array<ParamSpec, 2> kParams = {{
      .decoder_needs = true},
 }};
 
-kernels::Draws draws_of(const Params& params, const Inputs& inputs) {
-  const bool shared = choice_of(params, "shared") == "yes";
-  return shared ? inputs.random.shared_draws(Purpose::subset, inputs.stage)
-                : inputs.random.draws(Purpose::subset, inputs.stage);
+Kept drawn(const Params& params, const Inputs& inputs) {
+  Kept kept;
+  kept.shared = choice_of(params, "shared") == "yes";
+  kept.draws = kept.shared ? inputs.random.shared_draws(Purpose::subset, inputs.stage)
+                           : inputs.random.draws(Purpose::subset, inputs.stage);
+  return kept;
 }
 
 class RandK final : public Scheme {
@@ -51,19 +53,19 @@ class RandK final : public Scheme {
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
     const Extent extent = scan_extent(tensor, inputs);
-    const kernels::Draws draws = draws_of(params, inputs);
-    const KeyReader words = [&draws](Range chunk, std::span<uint32_t> room) {
-      kernels::philox_words(draws, chunk.first, room.size(), room.data());
+    const Kept known = drawn(params, inputs);
+    const KeyReader words = [&known](Range chunk, std::span<uint32_t> room) {
+      kernels::philox_words(*known.draws, chunk.first, room.size(), room.data());
       return std::span<const uint32_t>(room);
     };
     const uint64_t count = amount_of(params, "k").of(tensor.size());
     const Selection selection = select_smallest(tensor.size(), count, words, inputs);
-    return std::make_unique<SparseEncoder>(tensor, kept_of(tensor, selection, draws, inputs), extent, std::nullopt,
+    return std::make_unique<SparseEncoder>(tensor, kept_of(tensor, selection, known, inputs), extent, std::nullopt,
                                            inputs);
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
-    return SparseDecoder::restore(draws_of(params, inputs), stored, inputs);
+    return SparseDecoder::restore(drawn(params, inputs), stored, inputs);
   }
 };
 

@@ -25,10 +25,6 @@ void scatter(std::span<const float> values, std::span<const uint32_t> places, st
 
 float magnitude_of_key(uint32_t key) { return std::bit_cast<float>(0x7FFFFFFF - key); }
 
-std::optional<double> larger(std::optional<double> a, double b) {
-  return a ? std::optional(std::max(*a, b)) : std::nullopt;
-}
-
 }  // namespace
 
 Range Kept::of_chunk(Range range) const {
@@ -47,13 +43,11 @@ bool Kept::is_exception(uint32_t bits) const {
   return magnitude * static_cast<double>(size) > kMaxRegular * static_cast<double>(count());
 }
 
-std::unique_ptr<Decoder> SparseDecoder::restore(const std::optional<kernels::Draws>& draws, ByteReader& stored,
-                                                const Inputs& inputs) {
-  auto kept = std::make_shared<Kept>();
+std::unique_ptr<Decoder> SparseDecoder::restore(Kept known, ByteReader& stored, const Inputs& inputs) {
+  auto kept = std::make_shared<Kept>(std::move(known));
   kept->size = inputs.size;
   kept->chunk_len = inputs.chunk_len;
   kept->cuts.assign(inputs.ends.begin(), inputs.ends.end());
-  kept->draws = draws;
   const Chunks chunks(inputs.size, inputs);
   uint64_t end = 0;
   for (uint64_t i = 0; i < chunks.count(); ++i) {
@@ -62,7 +56,7 @@ std::unique_ptr<Decoder> SparseDecoder::restore(const std::optional<kernels::Dra
     end += count;
     kept->ends.push_back(end);
   }
-  if (draws && inputs.size > 0) {
+  if (kept->draws && inputs.size > 0) {
     if (end == 0) stored.fail("says that nothing is kept");
     kept->last = stored.get<uint32_t>();
   }
@@ -157,29 +151,49 @@ void SparseDecoder::check_exceptions(const Code& code, std::span<const float> de
   }
 }
 
+// Of what is dropped the error is known; what is kept has the errors of the scheme below, unless these are not those of
+// single elements.
 void SparseDecoder::laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const {
-  Room<uint32_t> places;
-  list_places(code, range, places.vector());
-
-  for (size_t i = 0; i < laws.size(); ++i) {
-    const auto x = static_cast<double>(target[i]);
-    laws[i] = !kept_->draws ? Law::at(0 - x) : Law();
-  }
-  if (!kept_->draws && inner_ == nullptr) {
-    for (const uint32_t place : places.vector()) laws[place] = Law::at(0);
-  }
-  if (!kept_->draws && inner_ != nullptr) {
+  if (kept_->draws && inner_ == nullptr) {
+    first_laws(code, range, target, laws);
+  } else {
+    std::transform(target.begin(), target.end(), laws.begin(),
+                   [](float x) { return Law::at(-static_cast<double>(x)); });
+    Room<uint32_t> places;
+    list_places(code, range, places.vector());
     Room<float> room;
-    std::vector<Law> below(places.vector().size());
-    const std::span<float> values = room.first(below.size());
-    for (size_t i = 0; i < below.size(); ++i) {
+    const std::span<float> values = room.first(places.vector().size());
+    for (size_t i = 0; i < values.size(); ++i) {
       const float x = target[places.vector()[i]];
       values[i] = kept_->is_exception(std::bit_cast<uint32_t>(x)) ? 0 : x;
     }
-    inner_->laws(*code.inner, kept_->of_chunk(range), values, below);
+    std::vector<Law> below(values.size(), Law::at(0));
+    if (inner_ != nullptr && inner_->before() != Before::nothing) {
+      below.assign(values.size(), Law());
+    } else if (inner_ != nullptr) {
+      inner_->laws(*code.inner, kept_->of_chunk(range), values, below);
+    }
     for (size_t i = 0; i < below.size(); ++i) laws[places.vector()[i]] = below[i];
   }
   for (const Exception& exception : code.exceptions) laws[static_cast<size_t>(exception.index)] = Law::at(0);
+}
+
+void SparseDecoder::targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const {
+  Room<uint32_t> places;
+  list_places(code, range, places.vector());
+  Room<float> room;
+  const std::span<float> values = room.first(places.vector().size());
+  const double ratio = kept_->ratio();
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(static_cast<double>(x[places.vector()[i]]) * ratio);
+  }
+  scatter(values, places.vector(), out);
+}
+
+void SparseDecoder::first_laws(const Code&, Range, std::span<const float> x, std::span<Law> laws) const {
+  const auto size = static_cast<double>(kept_->size), count = static_cast<double>(kept_->count());
+  std::transform(x.begin(), x.end(), laws.begin(),
+                 [&](float value) { return Law::sampled(static_cast<double>(value), count, size); });
 }
 
 KeptTensor::KeptTensor(const Tensor& tensor, std::shared_ptr<const Kept> kept, bool any)
@@ -268,7 +282,8 @@ SparseEncoder::SparseEncoder(const Tensor& tensor, std::shared_ptr<const Kept> k
         below.ends = kept_->ends;
         return inputs.inner->prepare(below_, below);
       }()),
-      decoder_(kept_, inner_ ? &inner_->decoder() : nullptr) {}
+      decoder_(kept_, inner_ ? &inner_->decoder() : nullptr),
+      limited_(*this) {}
 
 void SparseEncoder::encode(Range range, Code& code, std::span<float> decoded) const {
   code.params.clear();
@@ -334,24 +349,61 @@ Promise SparseEncoder::own_promise() const {
   return promise;
 }
 
+const Promise& SparseEncoder::inner_promise() const {
+  std::call_once(asked_, [&] { inner_promise_ = inner_->promise(); });
+  return inner_promise_;
+}
+
 Promise SparseEncoder::promise() const {
   const Promise own = own_promise();
   if (!inner_) return own;
-  const Promise below = inner_->promise();
+  const Promise& below = inner_promise();
   Promise both = chain(own, below);
-  if (own.projection && below.target == nullptr && own.max_error)
-    both.max_error = larger(below.max_error, *own.max_error);
+  if (!own.projection) return both;
+  if (below.target != nullptr) {
+    both.target = &limited_;
+  } else if (own.max_error && below.max_error) {
+    both.max_error = std::max(*own.max_error, *below.max_error);
+  }
   return both;
 }
 
-std::shared_ptr<const Kept> kept_of(const Tensor& tensor, const Selection& selection,
-                                    const std::optional<kernels::Draws>& draws, const Inputs& inputs) {
-  auto kept = std::make_shared<Kept>();
+// Of what is drawn: what the scheme below is unbiased for, in the places that were drawn.
+void SparseEncoder::targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const {
+  decoder_.targets(code, range, x, out);
+  const Tensor* const below = inner_ ? inner_promise().target : nullptr;
+  if (below == nullptr) return;
+  Room<uint32_t> places;
+  Room<float> room;
+  below_.list_places(range, x, places.vector());
+  const Range part = kept_->of_chunk(range);
+  scatter(below->read(part, room.first(part.count)), places.vector(), out);
+}
+
+std::span<const float> SparseEncoder::Limited::read(Range range, std::span<float> scratch) const {
+  const SparseEncoder& encoder = encoder_;
+  Room<uint32_t> places;
+  Room<float> room;
+  const std::span<const float> x = encoder.tensor_.read(range, scratch);
+  const std::span<float> out = scratch.first(static_cast<size_t>(range.count));
+  if (x.data() != out.data()) std::copy(x.begin(), x.end(), out.begin());
+  encoder.below_.list_places(range, out, places.vector());
+  const Range part = encoder.kept_->of_chunk(range);
+  const std::span<const float> limited = encoder.inner_promise().target->read(part, room.first(part.count));
+  for (size_t i = 0; i < limited.size(); ++i) {
+    float& value = out[places.vector()[i]];
+    if (!encoder.kept_->is_exception(std::bit_cast<uint32_t>(value))) value = limited[i];
+  }
+  return out;
+}
+
+std::shared_ptr<const Kept> kept_of(const Tensor& tensor, const Selection& selection, Kept known,
+                                    const Inputs& inputs) {
+  auto kept = std::make_shared<Kept>(std::move(known));
   kept->size = tensor.size();
   kept->chunk_len = inputs.chunk_len;
   kept->cuts.assign(inputs.ends.begin(), inputs.ends.end());
   kept->last = selection.last;
-  kept->draws = draws;
   uint64_t end = 0;
   for (const uint64_t count : selection.kept) kept->ends.push_back(end += count);
   return kept;

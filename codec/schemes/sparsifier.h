@@ -9,6 +9,7 @@
 
 #include <array>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,6 +28,7 @@ struct Kept {
   std::vector<uint64_t> ends;           // where each chunk ends in what is kept
   uint32_t last = 0;                    // of the selection; a decoder has it only if places are drawn
   std::optional<kernels::Draws> draws;  // whose words are the keys; else the keys are those of magnitudes
+  bool shared = false;                  // whether the draws are of the step
 
   uint64_t count() const { return ends.empty() ? 0 : ends.back(); }
 
@@ -45,9 +47,8 @@ class SparseDecoder final : public Decoder {
   // `inner`, of what is kept, may be null; it outlives this.
   SparseDecoder(std::shared_ptr<const Kept> kept, const Decoder* inner) : kept_(std::move(kept)), inner_(inner) {}
 
-  // `draws`: if places are drawn.
-  static std::unique_ptr<Decoder> restore(const std::optional<kernels::Draws>& draws, ByteReader& stored,
-                                          const Inputs& inputs);
+  // `kept`: only draws and shared are set.
+  static std::unique_ptr<Decoder> restore(Kept kept, ByteReader& stored, const Inputs& inputs);
 
   Bytes stored() const override;
   std::optional<uint64_t> params_size(Range range) const override;
@@ -58,6 +59,12 @@ class SparseDecoder final : public Decoder {
   std::string describe() const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
+
+  // What is drawn, over a scheme that errs by chance too, is a stage of its own.
+  Before before() const override { return kept_->draws && inner_ != nullptr ? Before::draw : Before::nothing; }
+  void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const override;
+  void first_laws(const Code& code, Range range, std::span<const float> x, std::span<Law> laws) const override;
+  bool shares_draws() const override { return kept_->shared; }
 
  private:
   void list_places(const Code& code, Range range, std::vector<uint32_t>& places) const;
@@ -119,8 +126,22 @@ class SparseEncoder final : public Encoder {
   const Decoder& decoder() const override { return decoder_; }
   void encode(Range range, Code& code, std::span<float> decoded) const override;
   Promise promise() const override;
+  void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const override;
 
  private:
+  // The tensor with what the scheme below is unbiased for in place of what it was given: if that limits values first.
+  class Limited final : public Tensor {
+   public:
+    explicit Limited(const SparseEncoder& encoder) : encoder_(encoder) {}
+    uint64_t size() const override { return encoder_.tensor_.size(); }
+    std::span<const uint64_t> shape() const override { return encoder_.tensor_.shape(); }
+    std::span<const float> read(Range range, std::span<float> scratch) const override;
+
+   private:
+    const SparseEncoder& encoder_;
+  };
+
+  const Promise& inner_promise() const;
   Promise own_promise() const;
   double energy() const;
 
@@ -131,10 +152,12 @@ class SparseEncoder final : public Encoder {
   std::optional<double> delta_;
   std::unique_ptr<Encoder> inner_;  // null if what is kept is stored exactly
   SparseDecoder decoder_;
+  Limited limited_;
+  mutable std::once_flag asked_;
+  mutable Promise inner_promise_;  // once it was asked for
 };
 
-// The selection as both sides have it.
-std::shared_ptr<const Kept> kept_of(const Tensor& tensor, const Selection& selection,
-                                    const std::optional<kernels::Draws>& draws, const Inputs& inputs);
+// The selection as both sides have it. `kept`: only draws and shared are set.
+std::shared_ptr<const Kept> kept_of(const Tensor& tensor, const Selection& selection, Kept kept, const Inputs& inputs);
 
 }  // namespace gradcodec
