@@ -40,10 +40,11 @@ const ParamSpec& find_param(const Scheme& scheme, std::string_view key) {
   fail("scheme '" + std::string(scheme.name()) + "' has no parameter '" + escaped(key) + "': " + hint);
 }
 
-void fill_in(const Scheme& scheme, Params& params) {
+// What only the encoder needs, a stored text does not have.
+void fill_in(const Scheme& scheme, Params& params, bool encoding) {
   for (const ParamSpec& spec : scheme.params()) {
     if (params.count(spec.name) != 0) continue;
-    if (spec.required) {
+    if (spec.required && (encoding || spec.decoder_needs)) {
       const std::string name(spec.name);
       fail("scheme '" + std::string(scheme.name()) + "' needs '" + name + "=...', " + range_text(spec) +
            ": for example " + name + "=" + example_text(spec));
@@ -119,7 +120,7 @@ SchemeChoice parse(std::string_view text, bool encoding) {
   const Scheme& scheme = scheme_named(text.substr(0, colon));
   SchemeChoice choice{.scheme = &scheme};
   if (colon != std::string_view::npos) parse_params(scheme, text.substr(colon + 1), choice.params);
-  fill_in(scheme, choice.params);
+  fill_in(scheme, choice.params, encoding);
   scheme.check(choice.params, encoding);
   parse_inner(choice, inner, encoding);
   return choice;

@@ -66,13 +66,12 @@ Parts count_about(std::span<const uint32_t> keys, uint32_t last) {
 template <typename Look, typename Add>
 void for_keys(uint64_t size, const KeyReader& keys, const Inputs& inputs, Look look, Add add) {
   constexpr uint64_t kAtOnce = 256;  // found and not yet added: bounds the memory
-  const uint64_t len = inputs.chunk_len, chunks = (size + len - 1) / len;
+  const Chunks chunks(size, inputs);
   std::vector<std::invoke_result_t<Look, std::span<const uint32_t>>> found;
-  for (uint64_t first = 0; first < chunks; first += kAtOnce) {
-    found.resize(static_cast<size_t>(std::min(kAtOnce, chunks - first)));
+  for (uint64_t first = 0; first < chunks.count(); first += kAtOnce) {
+    found.resize(static_cast<size_t>(std::min(kAtOnce, chunks.count() - first)));
     const Job job = [&](uint64_t i) {
-      const uint64_t at = (first + i) * len;
-      const Range chunk{at, std::min(len, size - at)};
+      const Range chunk = chunks[first + i];
       Room<uint32_t> room;
       found[static_cast<size_t>(i)] = look(keys(chunk, room.first(chunk.count)));
     };
