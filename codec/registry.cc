@@ -18,9 +18,12 @@
 #include "codec/schemes/natural.h"
 #include "codec/schemes/onebit.h"
 #include "codec/schemes/qsgd.h"
+#include "codec/schemes/randk.h"
 #include "codec/schemes/raw.h"
 #include "codec/schemes/sign.h"
 #include "codec/schemes/terngrad.h"
+#include "codec/schemes/threshold.h"
+#include "codec/schemes/topk.h"
 #include "codec/schemes/uniform.h"
 
 namespace gradcodec {
@@ -147,10 +150,7 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(),      &dither_scheme(),  &dqsg_scheme(),    &qsgd_scheme(),
-                                     &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(),
-                                     &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(), &sign_scheme(),
-                                     &onebit_scheme()};
+  static const std::array schemes = {&raw_scheme(), &dither_scheme(), &dqsg_scheme(), &qsgd_scheme(), &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(), &adaquant_scheme(), &grid_scheme(), &uniform_scheme(), &sign_scheme(), &onebit_scheme(), &topk_scheme(), &randk_scheme(), &threshold_scheme()};
   return schemes;
 }
 

@@ -91,6 +91,7 @@ struct Inputs {
   const SchemeChoice* inner = nullptr;      // the scheme below; null if there is none
   std::optional<float> shared_scale = {};   // a scale that workers agreed on, instead of the tensor's own
   std::span<const float> kept_levels = {};  // levels to use instead of fitting them
+  uint64_t size = 0;                        // of the tensor; for restore, which sees none
 
   Inputs below() const;  // for the scheme below
 };

@@ -35,7 +35,16 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"grid", {"grid:step=0.01", "grid:step=1e-37", "grid:step=1e37"}},
       {"uniform", {"uniform:bits=2", "uniform:bits=4", "uniform:bits=16", "uniform:bits=3,bucket=100"}},
       {"sign", {"sign", "sign:axis=row"}},
-      {"onebit", {"onebit", "onebit:axis=row"}}};
+      {"onebit", {"onebit", "onebit:axis=row"}},
+      {"topk",
+       {"topk:k=1", "topk:k=9007199254740992", "topk:k=1%", "topk:k=100%", "topk:k=30%/dqsg:levels=5,bucket=100",
+        "topk:k=1%/dither:nmse=0.01", "topk:k=50%/topk:k=10%/dqsg:levels=3", "topk:k=40%/randk:k=7%"}},
+      {"randk",
+       {"randk:k=1", "randk:k=9007199254740992,shared=yes", "randk:k=0.1%", "randk:k=100%", "randk:k=10%/dqsg:levels=5",
+        "randk:k=3%,shared=yes/dither:nmse=1e-8", "randk:k=50%/topk:k=10%/dither:nmse=0.01,bucket=7"}},
+      {"threshold",
+       {"threshold:t=1e-37", "threshold:t=1e37", "threshold:t=0.25", "threshold:t=0.1/dqsg:levels=255,bucket=1",
+        "threshold:t=0.3/randk:k=20%/topk:k=50%"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

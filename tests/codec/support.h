@@ -44,7 +44,8 @@ inline std::vector<Range> chunks_of(uint64_t size, uint64_t chunk_len) {
 inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, const SchemeChoice& restoring,
                             const MessageId& id, uint64_t chunk_len, Nonfinite nonfinite, uint32_t ordinal) {
   const Random random(id, ordinal);
-  const Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
+  Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
+  inputs.size = tensor.size();
   const auto encoder = coding.prepare(tensor, inputs);
   RoundTrip out;
   out.stored = encoder->decoder().stored();
