@@ -150,7 +150,10 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dither_scheme(), &dqsg_scheme(), &qsgd_scheme(), &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(), &adaquant_scheme(), &grid_scheme(), &uniform_scheme(), &sign_scheme(), &onebit_scheme(), &topk_scheme(), &randk_scheme(), &threshold_scheme()};
+  static const std::array schemes = {&raw_scheme(),      &dither_scheme(),  &dqsg_scheme(),    &qsgd_scheme(),
+                                     &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(),
+                                     &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(), &sign_scheme(),
+                                     &onebit_scheme(),   &topk_scheme(),    &randk_scheme(),   &threshold_scheme()};
   return schemes;
 }
 
