@@ -8,7 +8,7 @@ namespace gradcodec {
 // end, if it does not change there.
 template <typename Function>
 double root_of_rising(Function f, double low, double high) {
-  for (int step = 0; step < 100; ++step) {
+  for (int step = 0; step < 64; ++step) {
     const double middle = low + 0.5 * (high - low);
     (f(middle) < 0 ? low : high) = middle;
   }

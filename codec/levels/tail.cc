@@ -25,19 +25,26 @@ constexpr std::array<Digit, 3> kDigits = {{{20, 11}, {10, 10}, {0, 10}}};
 using Counts = std::vector<uint64_t>;
 
 // How many regular magnitudes, of those whose bits above the digit are `above`, have each value of the digit.
-Counts count_digits(const Tensor& tensor, const Inputs& inputs, Digit digit, uint32_t above) {
+// Neighbours are counted apart: many have the same digit, and would wait for each other.
+std::vector<uint32_t> count_digits(std::span<const float> x, Digit digit, uint32_t above) {
+  constexpr size_t kApart = 4;
   const size_t values = size_t{1} << digit.width;
-  Counts whole(values, 0);
-  const auto look = [&](Range, std::span<const float> x) {
-    std::vector<uint32_t> counts(values, 0);
-    for (const float value : x) {
-      const uint32_t bits = magnitude_bits(value);
-      if (is_regular(bits) && bits >> digit.shift >> digit.width == above) ++counts[(bits >> digit.shift) % values];
-    }
-    return counts;
-  };
+  std::vector<uint32_t> counts(kApart * values, 0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const uint32_t bits = magnitude_bits(x[i]);
+    if (bits >> digit.shift >> digit.width != above || !is_regular(bits)) continue;
+    ++counts[i % kApart * values + (bits >> digit.shift) % values];
+  }
+  for (size_t i = values; i < counts.size(); ++i) counts[i % values] += counts[i];
+  counts.resize(values);
+  return counts;
+}
+
+Counts scan_digits(const Tensor& tensor, const Inputs& inputs, Digit digit, uint32_t above) {
+  Counts whole(size_t{1} << digit.width, 0);
+  const auto look = [=](Range, std::span<const float> x) { return count_digits(x, digit, above); };
   scan_chunks(tensor, inputs, look, [&](const std::vector<uint32_t>& part) {
-    for (size_t i = 0; i < values; ++i) whole[i] += part[i];
+    for (size_t i = 0; i < whole.size(); ++i) whole[i] += part[i];
   });
   return whole;
 }
@@ -100,7 +107,7 @@ double scan_mean_magnitude(const Tensor& tensor, const Inputs& inputs, uint64_t 
 float scan_magnitude_of_rank(const Tensor& tensor, const Inputs& inputs, uint64_t rank) {
   uint32_t bits = 0;
   for (const Digit digit : kDigits) {
-    const Counts counts = count_digits(tensor, inputs, digit, bits);
+    const Counts counts = scan_digits(tensor, inputs, digit, bits);
     uint32_t value = 0;
     while (value + 1 < counts.size() && counts[value] < rank) rank -= counts[value++];
     bits = bits << digit.width | value;
