@@ -12,6 +12,9 @@
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/raw.h"
+#include "codec/schemes/tbqsgd.h"
+#include "codec/schemes/tnqsgd.h"
+#include "codec/schemes/tqsgd.h"
 
 namespace gradcodec {
 namespace {
@@ -136,7 +139,8 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(), &dither_scheme()};
+  static const std::array schemes = {&raw_scheme(),    &dqsg_scheme(),  &dither_scheme(),
+                                     &tnqsgd_scheme(), &tqsgd_scheme(), &tbqsgd_scheme()};
   return schemes;
 }
 

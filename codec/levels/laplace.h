@@ -5,7 +5,7 @@
 // -a and a, a the threshold, has by the high-resolution formula the mean squared error
 //   E = sum over intervals of P(interval) width^2 / c  +  2 exp(-a),
 // the second term the square of what is cut off. `c` is 4 if each value is charged with the worst of its interval, as
-// the paper does, and 6 if with the mean over it. spec/schemes/tnqsgd.md derives what follows.
+// the paper does, and 6 if with the mean over it. spec/schemes/truncated.md derives what follows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

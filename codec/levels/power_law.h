@@ -6,7 +6,7 @@
 //   E(a) = 4 a^2 Q(a) / (c s^2) + B(a),   B(a) = 4 tail a^(3 - exponent) / ((exponent - 2) (exponent - 3)),
 // where the shape Q, at most P(|x| <= a), depends on where the levels are, and c is 4 or 6 as in laplace.h. The paper
 // takes Q for constant in a where E is minimised, which gives a fixed point; the true minimum is offered beside it.
-// spec/schemes/tnqsgd.md derives what follows.
+// spec/schemes/truncated.md derives what follows.
 //
 // All thresholds are at least 1 and at most `limit`, which is at least 1.
 // SPDX-License-Identifier: Apache-2.0

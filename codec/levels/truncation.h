@@ -1,5 +1,5 @@
 // Truncated quantizers: where the levels of a tensor are, by its model, the shape that is asked for, and the rule that
-// weighs what is cut off against the width of the intervals. spec/schemes/tnqsgd.md.
+// weighs what is cut off against the width of the intervals. spec/schemes/truncated.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
 // What `tnqsgd`, `tqsgd` and `tbqsgd` have in common: 2^bits levels of both signs, 0 not among them, which are designed
 // for a model of the tensor's values; values beyond the last level are limited to it. The quantizer is that of
-// level_quantizer.h. spec/schemes/tnqsgd.md.
+// level_quantizer.h. spec/schemes/truncated.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -21,7 +21,12 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "dqsg:levels=5,bucket=100", "dqsg:levels=9,clip=2.5", "dqsg:levels=3,bucket=4194304"}},
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
-        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}}};
+        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      {"tnqsgd",
+       {"tnqsgd:bits=1", "tnqsgd:bits=3,rule=mse", "tnqsgd:bits=8", "tnqsgd:bits=8,density=powerlaw,rule=exact",
+        "tnqsgd:bits=2,density=powerlaw"}},
+      {"tqsgd", {"tqsgd:bits=1", "tqsgd:bits=8", "tqsgd:bits=4,rule=exact", "tqsgd:bits=3,density=laplace,rule=mse"}},
+      {"tbqsgd", {"tbqsgd:bits=2", "tbqsgd:bits=4,rule=mse", "tbqsgd:bits=8,rule=exact"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

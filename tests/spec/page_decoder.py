@@ -367,6 +367,26 @@ def dither_context(word):
 CODERS = {0: unpack, 2: rans, 3: "rans-dither", 4: elias}
 
 
+# --- schemes/truncated.md, tqsgd.md
+
+TRUNCATED = ("tnqsgd", "tqsgd", "tbqsgd")
+
+
+def truncated_levels(scheme, bits, stored):
+    floats = [np.frombuffer(stored.take(4), F4)[0]]
+    if floats[0].view(np.uint32) == 0:
+        return [F4(0)]
+    if scheme == "tqsgd":
+        require(2.0**-126 <= floats[0] <= 2.0**127, "half an interval")
+        floats = [F4(j) * floats[0] for j in range(1, 2**bits, 2)]
+        require(floats[-1] <= 2.0**127, "largest level")
+    else:
+        floats += [np.frombuffer(stored.take(4), F4)[0] for _ in range(2**(bits - 1) - 1)]
+        require(2.0**-126 <= floats[0] and floats[-1] <= 2.0**126, "levels")
+        require(all(float(b) >= float(a) * (1 + 2.0**-16) for a, b in zip(floats, floats[1:])), "levels")
+    return [-x for x in reversed(floats)] + floats
+
+
 class Tensor:
     def __init__(self, reader):
         self.name = reader.take(reader.varint()).decode()
@@ -405,7 +425,11 @@ class Decoder:
         self.bucket = int(params.get("bucket", 0))
         if self.scheme == "raw":
             return
-        require(self.scheme in ("dqsg", "dither") and self.tensor.code in FLOATS, "scheme")
+        require(self.tensor.code in FLOATS, "dtype")
+        if self.scheme in TRUNCATED:
+            self.levels = truncated_levels(self.scheme, int(params["bits"]), stored)
+            return
+        require(self.scheme in ("dqsg", "dither"), "scheme")
         self.step = F4(0) if self.bucket else self.take_step(stored)
         self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
         require(self.m <= 32767 and (self.bucket or self.step or not self.m or self.scheme == "dqsg"), "M")
@@ -420,25 +444,14 @@ class Decoder:
         """The bytes that the digest is of, and the elements."""
         if self.scheme == "raw":
             return self.raw_chunk(reader, form, count)
+        if self.scheme in TRUNCATED:
+            return self.levels_chunk(reader, form, exceptions, first, count)
         steps = [self.step]
         run = max(count, 1)
         if self.bucket:
             run = self.bucket
             steps = [self.take_step(reader) for _ in range(-(-count // run))]
-        alphabet = 2 * self.m + 1
-        if form == 1:
-            symbol = reader.varint()
-            require(count and symbol < alphabet, "constant")
-            symbols = [symbol] * count
-        else:
-            require(form == 0 or self.symbols != unpack, "stored, though by pack")
-            coder = unpack if form == 2 else self.symbols
-            data = reader.take(reader.left())
-            if coder == "rans-dither":
-                contexts = [dither_context(word_of(self.key, self.ordinal, 1, 0, first + i)) for i in range(count)]
-                symbols = rans(data, alphabet, count, contexts, 32)
-            else:
-                symbols = coder(data, alphabet, count)
+        symbols = self.take_symbols(reader, form, 2 * self.m + 1, first, count)
         values = np.zeros(count, F4)
         for i, symbol in enumerate(symbols):
             step = steps[i // run]
@@ -453,6 +466,29 @@ class Decoder:
             limit = 32767 * float(steps[index // run]) or 2.0**126
             magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
             require(symbols[index] == self.m and not magnitude <= min(limit, 2.0**126), "exception without need")
+            bits[index] = its_bits
+        return values.tobytes(), self.output(values, first)
+
+    def take_symbols(self, reader, form, alphabet, first, count):
+        if form == 1:
+            symbol = reader.varint()
+            require(count and symbol < alphabet, "constant")
+            return [symbol] * count
+        require(form == 0 or self.symbols != unpack, "stored, though by pack")
+        coder = unpack if form == 2 else self.symbols
+        data = reader.take(reader.left())
+        if coder == "rans-dither":
+            contexts = [dither_context(word_of(self.key, self.ordinal, 1, 0, first + i)) for i in range(count)]
+            return rans(data, alphabet, count, contexts, 32)
+        return coder(data, alphabet, count)
+
+    def levels_chunk(self, reader, form, exceptions, first, count):
+        symbols = self.take_symbols(reader, form, len(self.levels), first, count)
+        values = np.array([self.levels[symbol] for symbol in symbols], F4)
+        bits = values.view(np.uint32)
+        for index, its_bits in exceptions:
+            magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
+            require(symbols[index] == 0 and not magnitude <= 2.0**126, "exception without need")
             bits[index] = its_bits
         return values.tobytes(), self.output(values, first)
 

@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPEC = ROOT / "spec"
 PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", ROOT / "build/release/gradcodec")).resolve()
 CONTAINER = (SPEC / "container.md").read_text()
+SHARED = ("grid_quantizer", "level_quantizer", "truncated")  # pages of what schemes have in common
 SECTIONS = ["Parameters", "Stored", "Decoding", "Refused", "The encoder", "Promises"]
 
 
@@ -75,6 +76,9 @@ class Pages(unittest.TestCase):
                 rows = tables(section(page, "Parameters"))[1:]
                 self.assertEqual([row[0] for row in rows], [param["name"] for param in scheme["params"]])
                 for row, param in zip(rows, scheme["params"]):
+                    if param["kind"] == "choice":
+                        self.assertEqual(row[1].replace(", ", "|"), param["choices"])
+                        continue
                     low, high = re.match(r"([^ ]+) to ([^ ,]+(?:,\d{3})*)", row[1]).groups()
                     self.assertAlmostEqual(number(low) / (param["min"] or 1), 1 if param["min"] else 0)
                     self.assertAlmostEqual(number(high) / param["max"], 1)
@@ -82,7 +86,7 @@ class Pages(unittest.TestCase):
     def test_pages_of_schemes_follow_the_template(self):
         for page in (SPEC / "schemes").glob("*.md"):
             titles = [title for title in re.findall(r"^## (.*)$", page.read_text(), re.M) if title != "Contexts"]
-            wanted = SECTIONS + (["Example", "Changes"] if page.stem != "grid_quantizer" else [])
+            wanted = SECTIONS + (["Example", "Changes"] if page.stem not in SHARED else [])
             self.assertEqual(titles, wanted, page.name)
 
     def test_coders_of_the_program(self):
