@@ -11,7 +11,7 @@
 namespace gradcodec {
 namespace {
 
-constexpr int kMostSweeps = 60;
+constexpr unsigned kMostMoves = 1200;  // of levels, in one descent
 constexpr double kLeastGain = 0x1p-20;
 constexpr double kApart = 1 + 0x1p-15;  // rounding to float32 leaves kLevelRatio
 constexpr double kGoldenPart = 0.6180339887498949;
@@ -55,7 +55,8 @@ std::vector<double> companded_levels(const NormalMixture& law, unsigned s) {
 // Psi after the last sweep.
 double descend_far(const NormalMixture& law, std::vector<double>& inner) {
   double psi = expected_variance(law, inner);
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+  const size_t sweeps = std::clamp<size_t>(kMostMoves / inner.size(), 10, 100);
+  for (size_t sweep = 0; sweep < sweeps; ++sweep) {
     const std::vector<double> before = inner;
     descend(law, inner);
     const double now = expected_variance(law, inner);

@@ -24,7 +24,7 @@ double expected_variance(const NormalMixture& law, std::span<const double> inner
 void descend(const NormalMixture& law, std::span<double> inner);
 
 // ALQ: descends from exponential, uniform and quantile levels and from such as would be best if they were many, until
-// a sweep gains less than 2^-20 of Psi, 60 times at most; the best of the four.
+// a sweep gains less than 2^-20 of Psi, or for 1,200 / s sweeps (10 at least, 100 at most); the best of the four.
 std::vector<double> alq_levels(const NormalMixture& law, unsigned s);
 
 // AMQ: p, p^2, ..., p^s. The p that makes Psi least, by golden sections about the best of 64 between 2^(-40 / s) and

@@ -35,6 +35,7 @@ LevelLayout layout_of(const std::vector<float>& magnitudes, uint64_t bucket) {
   LevelLayout layout = norm_layout(magnitudes, bucket);
   const std::span<const float> inner = std::span(magnitudes).first(magnitudes.size() - 1);
   put_magnitudes(layout.stored, inner);
+  layout.fitted.assign(inner.begin(), inner.end());
   const bool fell_back = magnitudes == fallback_magnitudes(static_cast<unsigned>(inner.size()));
   layout.description = fell_back ? "fallback to exponential levels" : text_of(inner);
   return layout;

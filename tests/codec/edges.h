@@ -21,7 +21,16 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "dqsg:levels=5,bucket=100", "dqsg:levels=9,clip=2.5", "dqsg:levels=3,bucket=4194304"}},
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
-        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}}};
+        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      {"nuqsgd",
+       {"nuqsgd:s=1", "nuqsgd:s=3", "nuqsgd:s=30", "nuqsgd:s=6,bucket=0", "nuqsgd:s=4,bucket=1",
+        "nuqsgd:s=4,bucket=100", "nuqsgd:s=2,bucket=4194304"}},
+      {"alq",
+       {"alq:s=1", "alq:s=3", "alq:s=126", "alq:s=6,bucket=0", "alq:s=4,bucket=1", "alq:s=4,bucket=100",
+        "alq:s=2,bucket=4194304"}},
+      {"amq",
+       {"amq:s=1", "amq:s=3", "amq:s=126", "amq:s=6,bucket=0", "amq:s=4,bucket=1", "amq:s=4,bucket=100",
+        "amq:s=2,bucket=4194304"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());
