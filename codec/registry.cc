@@ -9,8 +9,11 @@
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
+#include "codec/schemes/alq.h"
+#include "codec/schemes/amq.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
+#include "codec/schemes/nuqsgd.h"
 #include "codec/schemes/raw.h"
 #include "codec/schemes/tbqsgd.h"
 #include "codec/schemes/tnqsgd.h"
@@ -139,8 +142,8 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(),    &dqsg_scheme(),  &dither_scheme(),
-                                     &tnqsgd_scheme(), &tqsgd_scheme(), &tbqsgd_scheme()};
+  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(),   &dither_scheme(), &nuqsgd_scheme(), &alq_scheme(),
+                                     &amq_scheme(), &tnqsgd_scheme(), &tqsgd_scheme(),  &tbqsgd_scheme()};
   return schemes;
 }
 

@@ -21,7 +21,9 @@ uint64_t count_beyond_float16(std::span<const float> values) {
 }
 
 Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfinite, const Loop& loop = {}) {
-  return {random, kFirstStage, plan.chunk_len, nonfinite, loop};
+  Inputs inputs = {random, kFirstStage, plan.chunk_len, nonfinite, loop};
+  inputs.kept_levels = plan.kept_levels;
+  return inputs;
 }
 
 class ValueEncoder final : public TensorEncoder {

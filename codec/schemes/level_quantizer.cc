@@ -30,6 +30,20 @@ uint64_t run_of(const LevelDecoder& decoder, uint64_t len) {
   return decoder.has_buckets() ? decoder.layout().bucket : len;
 }
 
+// What values, limited to a table and rounded to it, add up to.
+struct Errors {
+  double variance = 0, largest = 0;
+
+  void add(double x, std::span<const float> table) {
+    const double value = std::clamp(x, static_cast<double>(table.front()), static_cast<double>(table.back()));
+    const size_t low = interval_of(table, value);
+    const double below = value - static_cast<double>(table[low]);
+    const double above = static_cast<double>(table[low + 1]) - value;
+    variance += below * above;
+    if (below > 0 && above > 0) largest = std::max({largest, below, above});
+  }
+};
+
 // The law of x among levels, as they are decoded.
 Law law_of(double x, std::span<const float> table) {
   if (!(x >= static_cast<double>(table.front()) && x <= static_cast<double>(table.back())))
@@ -64,11 +78,15 @@ Bytes LevelDecoder::stored() const {
   return out;
 }
 
-ChunkShape LevelDecoder::chunk_shape(Range range) const {
+std::optional<uint64_t> LevelDecoder::params_size(Range range) const {
   const uint64_t scales = has_buckets() ? (range.count + layout_.bucket - 1) / layout_.bucket : 0;
+  return scales * sizeof(float);
+}
+
+StreamShapes LevelDecoder::streams(const Code&, Range range) const {
   // What is near for one sign is near for the other in mirrored places only if the table is its own mirror image.
   const uint32_t classes = antisymmetric_ && alphabet() > 1 ? kernels::kDitherClasses : 0;
-  return {scales * sizeof(float), {{alphabet(), range.count, classes}}};
+  return {{alphabet(), range.count, classes}};
 }
 
 std::string LevelDecoder::describe() const {
@@ -162,7 +180,7 @@ LevelEncoder::LevelEncoder(const Tensor& tensor, LevelLayout layout, const Input
       choice_(std::move(choice)),
       limited_(tensor, decoder_.layout().levels.empty() ? 0 : decoder_.layout().levels.front(),
                decoder_.layout().levels.empty() ? 0 : decoder_.layout().levels.back()),
-      chunk_len_(inputs.chunk_len) {}
+      chunks_(tensor.size(), inputs) {}
 
 // The chunk's values, irregular ones set aside. The kernel limits them to the levels.
 std::span<const float> LevelEncoder::read(Range range, Code& code) const {
@@ -223,41 +241,36 @@ void LevelEncoder::encode(Range range, Code& code, std::span<float> decoded) con
 
 // The variance of each value between its neighbours, none for exceptions and where all is 0.
 Promise LevelEncoder::promise() const {
-  double variance = 0, largest = 0;
+  const LevelLayout& layout = decoder_.layout();
+  const bool can_raise = layout.scaled && !layout.levels.empty();
+  const float least = can_raise ? scale_range(layout.levels).least : 0;
+  Errors errors;
   bool raised = false;
-  const ScaleRange usable = decoder_.layout().scaled && !decoder_.layout().levels.empty()
-                                ? scale_range(decoder_.layout().levels)
-                                : ScaleRange{0, 0};
   Code code;
   std::vector<float> room;
-  for (uint64_t first = 0; first < tensor_.size(); first += chunk_len_) {
-    const Range range{first, std::min(chunk_len_, tensor_.size() - first)};
+  for (uint64_t i = 0; i < chunks_.count(); ++i) {
+    const Range range = chunks_[i];
     code.exceptions.clear();
     const std::span<const float> x = read(range, code);
     auto exception = code.exceptions.begin();
     for_each_run(range.count, run_of(decoder_, range.count), [&](size_t at, size_t count) {
       const float scale = scale_of(x.subspan(at, count));
-      if (scale == 0) return;
-      raised |= scale == usable.least;
-      const std::span<const float> table = table_of(scale, room);
-      const auto front = static_cast<double>(table.front()), back = static_cast<double>(table.back());
-      for (size_t i = at; i < at + count; ++i) {
-        while (exception != code.exceptions.end() && exception->index < i) ++exception;
-        if (exception != code.exceptions.end() && exception->index == i) continue;
-        const double value = std::clamp(static_cast<double>(x[i]), front, back);
-        const size_t low = interval_of(table, value);
-        const double below = value - static_cast<double>(table[low]);
-        const double above = static_cast<double>(table[low + 1]) - value;
-        variance += below * above;
-        if (below > 0 && above > 0) largest = std::max({largest, below, above});
+      raised |= can_raise && scale == least;
+      const std::span<const float> table = scale == 0 ? std::span<const float>() : table_of(scale, room);
+      for (size_t place = at; place < at + count; ++place) {
+        if (exception != code.exceptions.end() && exception->index == place) {
+          ++exception;
+        } else if (scale != 0) {
+          errors.add(static_cast<double>(x[place]), table);
+        }
       }
     });
   }
   Promise promise;
   promise.unbiased = promise.independent = true;
   promise.target = choice_.clip ? &limited_ : nullptr;
-  promise.variance = variance;
-  promise.max_error = largest;
+  promise.variance = errors.variance;
+  promise.max_error = errors.largest;
   if (!raised) promise.omega = choice_.omega;
   if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;
   return promise;

@@ -25,6 +25,7 @@ struct LevelLayout {
   bool scaled = false;             // N l is decoded, else l
   uint64_t bucket = 0;             // elements that share a scale; 0: one for the tensor. Buckets restart in each chunk
   float scale = 0;                 // of the whole tensor, if scaled and bucket is 0
+  std::vector<float> fitted = {};  // what Decoder::fitted_levels says
   Bytes stored = {};               // what the preset stores of the levels, in front of the scale
   std::string description = {};    // of the levels, for people
 };
@@ -38,7 +39,9 @@ class LevelDecoder final : public Decoder {
   static std::unique_ptr<Decoder> restore(LevelLayout layout, ByteReader& stored, const Inputs& inputs);
 
   Bytes stored() const override;
-  ChunkShape chunk_shape(Range range) const override;
+  std::optional<uint64_t> params_size(Range range) const override;
+  StreamShapes streams(const Code& code, Range range) const override;
+  std::span<const float> fitted_levels() const override { return layout_.fitted; }
   std::string describe() const override;
   void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
@@ -104,7 +107,7 @@ class LevelEncoder final : public Encoder {
   LevelDecoder decoder_;
   LevelChoice choice_;
   Limited limited_;
-  uint64_t chunk_len_;
+  Chunks chunks_;
 };
 
 }  // namespace gradcodec

@@ -49,9 +49,8 @@ Coded coded(const LevelEncoder& encoder, LevelLayout layout, uint64_t size, uint
     encoder.encode(range, code, promised);
     decoder->decode(code, range, decoded);
     REQUIRE(same_bits(promised, decoded));
-    const ChunkShape shape = decoder->chunk_shape(range);
-    CHECK(code.params.size() == shape.params_size);
-    CHECK(code.streams[0].alphabet == shape.streams[0].alphabet);
+    CHECK(code.params.size() == decoder->params_size(range));
+    CHECK(code.streams[0].alphabet == decoder->streams(code, range)[0].alphabet);
     out.chunks.push_back(std::move(code));
     out.decoded.insert(out.decoded.end(), decoded.begin(), decoded.end());
   }
@@ -234,7 +233,7 @@ TEST_CASE("contexts are for tables that are their own mirror image") {
   const Inputs inputs = inputs_of(1);
   LevelLayout layout;
   layout.levels = {-1, 0, 1};
-  CHECK(LevelDecoder(layout, inputs).chunk_shape({0, 5}).streams[0].classes == kernels::kDitherClasses);
+  CHECK(LevelDecoder(layout, inputs).streams({}, {0, 5})[0].classes == kernels::kDitherClasses);
   layout.levels = {-1, 0, 0.5F};
-  CHECK(LevelDecoder(layout, inputs).chunk_shape({0, 5}).streams[0].classes == 0);
+  CHECK(LevelDecoder(layout, inputs).streams({}, {0, 5})[0].classes == 0);
 }
