@@ -10,20 +10,26 @@
 #include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
 #include "codec/schemes/adaquant.h"
+#include "codec/schemes/alq.h"
+#include "codec/schemes/amq.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/grid.h"
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/multiscale.h"
 #include "codec/schemes/natural.h"
+#include "codec/schemes/nuqsgd.h"
 #include "codec/schemes/onebit.h"
 #include "codec/schemes/qsgd.h"
 #include "codec/schemes/randk.h"
 #include "codec/schemes/raw.h"
 #include "codec/schemes/sign.h"
+#include "codec/schemes/tbqsgd.h"
 #include "codec/schemes/terngrad.h"
 #include "codec/schemes/threshold.h"
+#include "codec/schemes/tnqsgd.h"
 #include "codec/schemes/topk.h"
+#include "codec/schemes/tqsgd.h"
 #include "codec/schemes/uniform.h"
 
 namespace gradcodec {
@@ -150,10 +156,7 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(),      &dither_scheme(),  &dqsg_scheme(),    &qsgd_scheme(),
-                                     &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(),
-                                     &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(), &sign_scheme(),
-                                     &onebit_scheme(),   &topk_scheme(),    &randk_scheme(),   &threshold_scheme()};
+  static const std::array schemes = {&raw_scheme(), &dither_scheme(), &dqsg_scheme(), &qsgd_scheme(), &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(), &nuqsgd_scheme(), &alq_scheme(), &amq_scheme(), &tqsgd_scheme(), &tnqsgd_scheme(), &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(), &uniform_scheme(), &sign_scheme(), &onebit_scheme(), &topk_scheme(), &randk_scheme(), &threshold_scheme()};
   return schemes;
 }
 

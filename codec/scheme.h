@@ -132,6 +132,10 @@ class Decoder {
   virtual const Decoder* inner() const { return nullptr; }
   virtual Range inner_range(const Code& code, Range range) const;
 
+  // Levels that were fitted to this tensor, as prepare may be given them for another (Inputs::kept_levels); none if the
+  // scheme fits none. They live as long as this.
+  virtual std::span<const float> fitted_levels() const { return {}; }
+
   virtual std::string describe() const = 0;  // the stored parameters for people: "step 0.0131, M 12"
 
   // The values of `range`, which is a whole chunk: range.count floats. `code` has the streams that `streams` says, with

@@ -44,7 +44,21 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "randk:k=3%,shared=yes/dither:nmse=1e-8", "randk:k=50%/topk:k=10%/dither:nmse=0.01,bucket=7"}},
       {"threshold",
        {"threshold:t=1e-37", "threshold:t=1e37", "threshold:t=0.25", "threshold:t=0.1/dqsg:levels=255,bucket=1",
-        "threshold:t=0.3/randk:k=20%/topk:k=50%"}}};
+        "threshold:t=0.3/randk:k=20%/topk:k=50%"}},
+      {"nuqsgd",
+       {"nuqsgd:s=1", "nuqsgd:s=3", "nuqsgd:s=30", "nuqsgd:s=6,bucket=0", "nuqsgd:s=4,bucket=1",
+        "nuqsgd:s=4,bucket=100", "nuqsgd:s=2,bucket=4194304"}},
+      {"alq",
+       {"alq:s=1", "alq:s=3", "alq:s=126", "alq:s=6,bucket=0", "alq:s=4,bucket=1", "alq:s=4,bucket=100",
+        "alq:s=2,bucket=4194304"}},
+      {"amq",
+       {"amq:s=1", "amq:s=3", "amq:s=126", "amq:s=6,bucket=0", "amq:s=4,bucket=1", "amq:s=4,bucket=100",
+        "amq:s=2,bucket=4194304"}},
+      {"tnqsgd",
+       {"tnqsgd:bits=1", "tnqsgd:bits=3,rule=mse", "tnqsgd:bits=8", "tnqsgd:bits=8,density=powerlaw,rule=exact",
+        "tnqsgd:bits=2,density=powerlaw"}},
+      {"tqsgd", {"tqsgd:bits=1", "tqsgd:bits=8", "tqsgd:bits=4,rule=exact", "tqsgd:bits=3,density=laplace,rule=mse"}},
+      {"tbqsgd", {"tbqsgd:bits=2", "tbqsgd:bits=4,rule=mse", "tbqsgd:bits=8,rule=exact"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

@@ -115,6 +115,79 @@ class Grid(Scheme):
         return put_back(values, code.exceptions, lambda index: symbols[index] == self.m, limit)
 
 
+class Levels(Scheme):
+    """level_quantizer.md, with no scales: of truncated.md and its presets."""
+
+    def __init__(self, stored, place, name, bits):
+        self.place, self.levels = place, [F4(0)]
+        floats = [take_float(stored)]
+        if floats[0].view(np.uint32) == 0:
+            return
+        if name == "tqsgd":
+            require(2.0**-126 <= floats[0] <= 2.0**127, "half an interval")
+            floats = [F4(j) * floats[0] for j in range(1, 2**bits, 2)]
+            require(floats[-1] <= 2.0**127, "largest level")
+        else:
+            floats += [take_float(stored) for _ in range(2**(bits - 1) - 1)]
+            require(2.0**-126 <= floats[0] and floats[-1] <= 2.0**126, "levels")
+            require(all(float(b) >= float(a) * (1 + 2.0**-16) for a, b in zip(floats, floats[1:])), "levels")
+        self.levels = [-x for x in reversed(floats)] + floats
+
+    def streams(self, code):
+        return [Stream(len(self.levels), code.count, self.contexts(code))]
+
+    def values(self, code):
+        symbols, = code.symbols
+        values = np.array([self.levels[symbol] for symbol in symbols], F4)
+        return put_back(values, code.exceptions, lambda index: symbols[index] == 0)
+
+
+class ScaledLevels(Scheme):
+    """level_quantizer.md, with scales: of nuqsgd.md, alq.md and amq.md."""
+
+    def __init__(self, stored, place, name, s, bucket):
+        self.place, self.bucket = place, bucket
+        if name == "nuqsgd":
+            inner = [F4(2.0 ** -j) for j in range(s, 0, -1)]
+        else:
+            inner = [take_float(stored) for _ in range(s)]
+            require(inner[0] >= 2.0**-60, "the first level")
+            for low, high in zip(inner, [*inner[1:], F4(1)]):
+                require(float(high) >= float(low) * (1 + 2**-16), "levels")
+        magnitudes = [*inner, F4(1)]
+        self.levels = [-level for level in magnitudes[::-1]] + [F4(0)] + magnitudes
+        self.least = F4(2.0**-126 / float(inner[0]))
+        if float(self.least) * float(inner[0]) < 2.0**-126:
+            self.least = np.nextafter(self.least, F4(1))
+        self.scale = None if bucket else self.take_scale(stored)
+
+    def take_scale(self, reader):
+        bits = reader.uint(4)
+        require(bits == 0 or bits < 2**31 and self.least <= float_of(bits) <= REGULAR, "scale")
+        return float_of(bits)
+
+    def fixed_params(self, count):
+        return 4 * -(-count // self.bucket) if self.bucket else 0
+
+    def take_params(self, reader, code):
+        if not self.bucket:
+            return [self.scale]
+        return [self.take_scale(reader) for _ in range(-(-code.count // self.bucket))]
+
+    def streams(self, code):
+        return [Stream(len(self.levels), code.count, self.contexts(code))]
+
+    def values(self, code):
+        (symbols,), scales, run = code.symbols, code.params, self.bucket or max(code.count, 1)
+        zero, values = len(self.levels) // 2, np.zeros(code.count, F4)
+        for i, symbol in enumerate(symbols):
+            scale = scales[i // run]
+            require(scale or symbol == zero, "symbol where the scale is 0")
+            if symbol != zero:
+                values[i] = scale * self.levels[symbol]
+        return put_back(values, code.exceptions, lambda index: symbols[index] == zero)
+
+
 class Natural(Scheme):
     """natural.md"""
 
@@ -224,6 +297,11 @@ def scheme_of(text, stored, place):
         return Grid(stored, place, "half")
     if name == "uniform":
         return Grid(stored, place, "nearest", bucket, 2 ** (int(params["bits"]) - 1) - 1)
+    if name in ("tqsgd", "tnqsgd", "tbqsgd"):
+        return Levels(stored, place, name, int(params["bits"]))
+    if name in ("nuqsgd", "alq", "amq"):
+        bucket = int(params.get("bucket", 512 if name == "nuqsgd" else 8192))
+        return ScaledLevels(stored, place, name, int(params["s"]), bucket)
     if name == "natural":
         return Natural(stored, place)
     if name == "multiscale":
