@@ -39,7 +39,7 @@ void flip_signs(const Draws& draws, uint64_t first, size_t n, const float* x, fl
 // each result by at most u = 2^-24 of itself, so adds u of the norm that it should have; the last product rounds once
 // more and, where log2 is odd, so has its factor: (1 + u)^(log2 + 2) - 1 of the norm in all. Sums are exact among
 // subnormal numbers; the last product is off by up to 2^-150 there. The error is that of independent roundings as a
-// rule, about 0.4 sqrt(log2) u of the norm.
+// rule, about 0.5 sqrt(log2) u of the norm.
 double hadamard_error(unsigned log2, double norm);
 
 }  // namespace gradcodec::kernels
