@@ -1,0 +1,28 @@
+// What `drive` and `eden` share: a rotation over the quantizer of nearest_normal.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "codec/schemes/nearest_normal.h"
+#include "codec/schemes/rotation.h"
+
+namespace gradcodec {
+
+inline constexpr ParamSpec kScaleParam = {
+    .kind = ParamSpec::choice,
+    .name = "scale",
+    .help = "ls: of the least error, shorter than x; unbiased: as long along x as x is",
+    .choices = "unbiased|ls",
+    .fallback = "unbiased"};
+
+inline constexpr std::string_view kCentroidPromises =
+    "scale=unbiased: <x', x> = ||x||^2 in every message, so no error along x; unbiased only nearly, as a Hadamard\n"
+    "rotation is not uniform among all rotations. scale=ls: E||x'-x||^2 at most .5, .31, .10, .03 of ||x||^2 at 1, 2,\n"
+    "3, 4 bits for any x (about .36, .12, .035, .0095 for large blocks)";
+
+std::unique_ptr<Encoder> prepare_rotated_centroids(const Tensor& tensor, unsigned bits, const Params& params,
+                                                   const Inputs& inputs);
+std::unique_ptr<Decoder> restore_rotated_centroids(unsigned bits, const Params& params, const Inputs& inputs);
+
+}  // namespace gradcodec
