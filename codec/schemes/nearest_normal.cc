@@ -197,9 +197,9 @@ void NearestNormalEncoder::encode(Range range, Code& code, std::span<float> deco
 //
 // One bit: of the scale c sigma that is best, ||y||^2 - ||y||_1^2 / n, and E |z| >= 1 / sqrt(2) (Szarek, "On the best
 // constants in the Khinchin inequality", 1976). More: of the scale sigma, so the expected error over sigma^2 is at most
-// E f(z), f the squared distance to the nearest centroid. E z^2 = 1 and E z^(2k) <= (2k - 1)!!, the moments of the normal
-// law, term by term; so each polynomial in z^2 that is nowhere below f, with positive coefficients from z^4 on, gives a
-// bound: .3063, .0966, .0275. tests/codec/schemes/nearest_normal_test.cc has the polynomials.
+// E f(z), f the squared distance to the nearest centroid. E z^2 = 1 and E z^(2k) <= (2k - 1)!!, the moments of the
+// normal law, term by term; so each polynomial in z^2 that is nowhere below f, with positive coefficients from z^4 on,
+// gives a bound: .3065, .0968, .0276. tests/codec/schemes/nearest_normal_test.cc has the polynomials.
 Promise NearestNormalEncoder::promise() const {
   constexpr std::array kDelta = {0.5 - 0x1p-20, 0.69, 0.90, 0.97};
   Promise promise;

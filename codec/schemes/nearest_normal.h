@@ -1,6 +1,7 @@
 // The quantizer to the nearest of the best levels for a normal law, which `drive` and `eden` put below a rotation: a
-// value y of a bucket becomes the centroid c nearest to y / sigma, sigma the bucket's root mean square, and decodes to S
-// c with a scale S for each bucket. (Vargaftik et al., "DRIVE", arXiv 2105.08339, section 3; "EDEN", arXiv 2108.08842.)
+// value y of a bucket becomes the centroid c nearest to y / sigma, sigma the bucket's root mean square, and decodes to
+// S c with a scale S for each bucket. (Vargaftik et al., "DRIVE", arXiv 2105.08339, section 3; "EDEN", arXiv
+// 2108.08842.)
 //
 // Nothing is drawn here. With q the bucket's centroids, S is either
 //   unbiased:       ||y||^2 / <q, y>      then <S q, y> = ||y||^2, and ||S q - y||^2 = S^2 ||q||^2 - ||y||^2
@@ -27,8 +28,8 @@ struct NormalLayout {
 // 0, and one of 0, of either sign, the smallest positive one.
 void nearest_centroids(std::span<const float> y, double sigma, unsigned bits, std::span<uint16_t> symbols);
 
-// Both of a bucket: its symbols, and its scale as it is stored. If the scale would be below 2^-126 it is 0, as it is for
-// zeros alone; all symbols are those of 0 then.
+// Both of a bucket: its symbols, and its scale as it is stored. If the scale would be below 2^-126 it is 0, as it is
+// for zeros alone; all symbols are those of 0 then.
 float fit_bucket(std::span<const float> y, unsigned bits, NormalScale kind, std::span<uint16_t> symbols);
 
 class NearestNormalDecoder final : public Decoder {

@@ -42,8 +42,8 @@ inline constexpr double kMaxRotated = 0x1p96;
 inline constexpr float kMaxDecodedRotated = 0x1p108F;
 
 // Where the blocks of each chunk are, and where they lie in the rotated tensor. A chunk of n elements has floor(n /
-// block) blocks of `block`; what is left over is filled up with zeros to a power of two. So whatever its length, a chunk
-// is rotated alone, and only its last block is filled up.
+// block) blocks of `block`; what is left over is filled up with zeros to a power of two. So whatever its length, a
+// chunk is rotated alone, and only its last block is filled up.
 class BlockPlan {
  public:
   BlockPlan(uint64_t block, const Inputs& inputs);
@@ -129,7 +129,8 @@ class RotationEncoder final : public Encoder {
   // The encoder below, of the rotated tensor, which outlives it.
   using MakeInner = std::function<std::unique_ptr<Encoder>(const Tensor& rotated, const Inputs& below)>;
 
-  // Reads the tensor once, and as often as `make_inner` does. Throws Error(bad_input) on values that the policy refuses.
+  // Reads the tensor once, and as often as `make_inner` does. Throws Error(bad_input) on values that the policy
+  // refuses.
   RotationEncoder(const Tensor& tensor, std::shared_ptr<const Rotation> rotation, const Inputs& inputs,
                   const MakeInner& make_inner);
 

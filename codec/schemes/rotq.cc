@@ -38,7 +38,8 @@ class Rotq final : public Scheme {
            "of whatever values";
   }
   std::string_view source() const override {
-    return "the rotation of Suresh et al., arXiv 1611.00429; levels in the manner of Lloyd and Max, for rounding at random";
+    return "the rotation of Suresh et al., arXiv 1611.00429; levels in the manner of Lloyd and Max, for rounding at "
+           "random";
   }
 
   bool draws() const override { return true; }
@@ -46,16 +47,14 @@ class Rotq final : public Scheme {
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
     const auto rotation = Rotation::of(params, inputs);
-    return std::make_unique<RotationEncoder>(
-        tensor, rotation, inputs, [&](const Tensor& rotated, const Inputs& below) {
-          return std::make_unique<RoundedNormalEncoder>(rotated, layout_of(params, *rotation), below);
-        });
+    return std::make_unique<RotationEncoder>(tensor, rotation, inputs, [&](const Tensor& rotated, const Inputs& below) {
+      return std::make_unique<RoundedNormalEncoder>(rotated, layout_of(params, *rotation), below);
+    });
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader&, const Inputs& inputs) const override {
     auto rotation = Rotation::of(params, inputs);
-    auto inner =
-        std::make_unique<RoundedNormalDecoder>(layout_of(params, *rotation), rotation->plan.below(inputs));
+    auto inner = std::make_unique<RoundedNormalDecoder>(layout_of(params, *rotation), rotation->plan.below(inputs));
     return std::make_unique<RotationDecoder>(std::move(rotation), std::move(inner));
   }
 };

@@ -61,8 +61,8 @@ Law law_of(float target, const Table& table, uint32_t count) {
   return Law::rounded(x, static_cast<double>(above[-1]), static_cast<double>(above[0]));
 }
 
-// Of values z in [-l, l], l the smallest magnitude: the variance l^2 - z^2. In another interval [a, b] it is (z - a)(b -
-// z), at most (b - a)^2 / (4 a b) z^2. The unit is at most the root mean square, so the sum over a bucket is at most
+// Of values z in [-l, l], l the smallest magnitude: the variance l^2 - z^2. In another interval [a, b] it is (z - a)(b
+// - z), at most (b - a)^2 / (4 a b) z^2. The unit is at most the root mean square, so the sum over a bucket is at most
 // l^2 + max (b - a)^2 / (4 a b) of its squares; the top is at most sqrt(bucket) units of the root mean square, and the
 // top interval at its widest if it is that. (Else it is 3.)
 double omega_of(const RoundedLayout& layout) {
@@ -88,8 +88,9 @@ RoundedScale rounded_scale_of(std::span<const float> y) {
   const double unit = std::min(sigma, static_cast<double>(max) / kLeastTop);
   RoundedScale scale;
   scale.unit = std::max(static_cast<float>(unit), kMinUnit);
-  // Rounding the unit up may take a third above it, but no level: 3 is far from the largest.
-  scale.top = std::max(max, static_cast<float>(kLeastTop) * scale.unit);
+  // Where the unit was raised, three of it; where it was not, they are the largest magnitude but for rounding.
+  const auto three = static_cast<float>(kLeastTop) * scale.unit;
+  scale.top = max < 0.99F * three ? three : max;
   return scale;
 }
 
@@ -134,7 +135,8 @@ void RoundedNormalDecoder::laws(const Code& code, Range range, std::span<const f
     const RoundedScale scale = scale_at(code.params, bucket);
     const Table table = table_of(scale, layout_.bits);
     for (size_t i = at; i < at + count; ++i) {
-      laws[i] = scale.unit == 0 ? Law::at(-static_cast<double>(target[i])) : law_of(target[i], table, 1U << layout_.bits);
+      laws[i] =
+          scale.unit == 0 ? Law::at(-static_cast<double>(target[i])) : law_of(target[i], table, 1U << layout_.bits);
     }
   });
 }

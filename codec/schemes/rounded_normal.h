@@ -2,8 +2,8 @@
 // the outer ones as far out as the bucket's largest value. So it is unbiased exactly, for any rotation, which nearest
 // levels (nearest_normal.h) are not.
 //
-// With unit U and top T of a bucket the 2^bits levels are +-float32(U l) for l of normal::rounding_levels(bits), and +-T.
-// U is the root mean square, but at most a third of the largest magnitude, and T is that magnitude.
+// With unit U and top T of a bucket the 2^bits levels are +-float32(U l) for l of normal::rounding_levels(bits), and
+// +-T. U is the root mean square, but at most a third of the largest magnitude, and T is that magnitude.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

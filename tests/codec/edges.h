@@ -21,7 +21,13 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "dqsg:levels=5,bucket=100", "dqsg:levels=9,clip=2.5", "dqsg:levels=3,bucket=4194304"}},
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
-        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}}};
+        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      {"drive", {"drive", "drive:block=2", "drive:block=262144,shared=yes", "drive:scale=ls,block=64"}},
+      {"eden", {"eden:bits=1", "eden:bits=2,block=2", "eden:bits=3,block=262144", "eden:bits=4,scale=ls,shared=yes"}},
+      {"rotate",
+       {"rotate/dither:nmse=0.1", "rotate:block=2/dqsg:levels=3,bucket=100", "rotate:block=262144/dither:nmse=1e-8",
+        "rotate:shared=yes,block=64/dqsg:levels=65535", "rotate/rotate:block=16/dither:nmse=0.01", "rotate/drive"}},
+      {"rotq", {"rotq:bits=2", "rotq:bits=3,block=2", "rotq:bits=4,block=262144,shared=yes"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

@@ -119,9 +119,9 @@ TEST_CASE("parameters and symbols that no encoder of rounded levels writes are r
   decode(1, 3.5F);
   CHECK(out == std::vector<float>{0.8285143F, 3.5F, -3.5F, -0.8285143F});
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
-  const std::vector<std::array<float, 2>> bad = {{0, 0},  {0, 1},        {-0.0F, 0}, {-1, 3},           {1, 0.8285143F},
-                                                 {1, 0},  {1, nan},      {nan, 1},   {1, infinity},     {0x1p-121F, 1},
-                                                 {1, -3}, {0x1p127F, 1}, {nan, nan}, {0x1p126F, 0x1p127F}};
+  const std::vector<std::array<float, 2>> bad = {
+      {0, 0},   {0, 1},        {-0.0F, 0},     {-1, 3}, {1, 0.8285143F}, {1, 0},     {1, nan},
+      {nan, 1}, {1, infinity}, {0x1p-121F, 1}, {1, -3}, {0x1p127F, 1},   {nan, nan}, {0x1p126F, 0x1p127F}};
   for (const auto& [unit, top] : bad) {
     INFO(unit << ", " << top);
     CHECK_THROWS_AS(decode(unit, top), Error);
