@@ -5,7 +5,8 @@
 
 #include <array>
 
-#include "codec/schemes/rotated_centroids.h"
+#include "codec/schemes/nearest_normal.h"
+#include "codec/schemes/rotation.h"
 
 namespace gradcodec {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::array<ParamSpec, 4> kParams = {{
      .max = 4,
      .required = true,
      .decoder_needs = true},
-    kScaleParam,
+    eden::kScaleParam,
     kBlockParam,
     kSharedParam,
 }};
@@ -30,18 +31,18 @@ class Eden final : public Scheme {
   std::string_view summary() const override {
     return "a random rotation of blocks, then the nearest of the best 2^bits levels for a normal law";
   }
-  std::string_view promises() const override { return kCentroidPromises; }
+  std::string_view promises() const override { return eden::kPromises; }
   std::string_view source() const override { return "Vargaftik et al., arXiv 2108.08842"; }
 
   bool draws() const override { return true; }
   void check(const Params& params, bool) const override { check_block(params); }
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
-    return prepare_rotated_centroids(tensor, bits_of(params), params, inputs);
+    return eden::prepare(tensor, bits_of(params), params, inputs);
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader&, const Inputs& inputs) const override {
-    return restore_rotated_centroids(bits_of(params), params, inputs);
+    return eden::restore(bits_of(params), params, inputs);
   }
 
  private:
@@ -49,6 +50,25 @@ class Eden final : public Scheme {
 };
 
 }  // namespace
+
+namespace eden {
+
+std::unique_ptr<Encoder> prepare(const Tensor& tensor, unsigned bits, const Params& params, const Inputs& inputs) {
+  const auto rotation = Rotation::of(params, inputs);
+  const NormalLayout layout = {bits, rotation->plan.block()};
+  const auto kind = choice_of(params, "scale") == "ls" ? NormalScale::least_squares : NormalScale::unbiased;
+  return std::make_unique<RotationEncoder>(tensor, rotation, inputs, [&](const Tensor& rotated, const Inputs& below) {
+    return std::make_unique<NearestNormalEncoder>(rotated, layout, below, kind);
+  });
+}
+
+std::unique_ptr<Decoder> restore(unsigned bits, const Params& params, const Inputs& inputs) {
+  auto rotation = Rotation::of(params, inputs);
+  const NormalLayout layout = {bits, rotation->plan.block()};
+  return std::make_unique<RotationDecoder>(std::move(rotation), std::make_unique<NearestNormalDecoder>(layout));
+}
+
+}  // namespace eden
 
 const Scheme& eden_scheme() {
   static const Eden scheme;

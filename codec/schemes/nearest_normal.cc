@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "codec/buckets.h"
 #include "codec/levels/normal.h"
 
 namespace gradcodec {
@@ -19,13 +20,6 @@ bool is_scale(float scale) { return scale == 0 ? !std::signbit(scale) : scale >=
 
 // The symbol of the smallest positive centroid, which zeros have.
 uint16_t rest_symbol(unsigned bits) { return static_cast<uint16_t>(1U << (bits - 1)); }
-
-template <typename Visit>
-void for_each_bucket(uint64_t len, uint64_t bucket, Visit visit) {
-  for (uint64_t at = 0; at < len; at += bucket) {
-    visit(at / bucket, static_cast<size_t>(at), static_cast<size_t>(std::min(bucket, len - at)));
-  }
-}
 
 float scale_at(const Bytes& params, uint64_t bucket) {
   float scale;
@@ -141,7 +135,7 @@ float fit_bucket(std::span<const float> y, unsigned bits, NormalScale kind, std:
 }
 
 std::optional<uint64_t> NearestNormalDecoder::params_size(Range range) const {
-  return (range.count + layout_.bucket - 1) / layout_.bucket * sizeof(float);
+  return bucket_count(range.count, layout_.bucket) * sizeof(float);
 }
 
 std::string NearestNormalDecoder::describe() const {
@@ -203,7 +197,11 @@ void NearestNormalEncoder::encode(Range range, Code& code, std::span<float> deco
 Promise NearestNormalEncoder::promise() const {
   constexpr std::array kDelta = {0.5 - 0x1p-20, 0.69, 0.90, 0.97};
   Promise promise;
-  if (kind_ == NormalScale::least_squares) promise.delta = kDelta[decoder_.layout().bits - 1];
+  // What is too small for a scale decodes to 0: then little is left to promise.
+  const bool tiny = has_tiny_bucket(tensor_, chunks_, decoder_.layout().bucket);
+  if (kind_ == NormalScale::least_squares) promise.delta = tiny ? 0 : kDelta[decoder_.layout().bits - 1];
+  // The scale and each of its products with a centroid are rounded, by 2^-24 of themselves.
+  if (kind_ == NormalScale::unbiased) promise.inner_product = tiny ? 1 : 0x1p-22;
   return promise;
 }
 

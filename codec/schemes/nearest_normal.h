@@ -52,8 +52,8 @@ class NearestNormalDecoder final : public Decoder {
 class NearestNormalEncoder final : public Encoder {
  public:
   // The tensor has regular values alone.
-  NearestNormalEncoder(const Tensor& tensor, const NormalLayout& layout, NormalScale kind)
-      : tensor_(tensor), decoder_(layout), kind_(kind) {}
+  NearestNormalEncoder(const Tensor& tensor, const NormalLayout& layout, const Inputs& inputs, NormalScale kind)
+      : tensor_(tensor), chunks_(tensor.size(), inputs), decoder_(layout), kind_(kind) {}
 
   const Decoder& decoder() const override { return decoder_; }
   void encode(Range range, Code& code, std::span<float> decoded) const override;
@@ -61,6 +61,7 @@ class NearestNormalEncoder final : public Encoder {
 
  private:
   const Tensor& tensor_;
+  Chunks chunks_;
   NearestNormalDecoder decoder_;
   NormalScale kind_;
 };

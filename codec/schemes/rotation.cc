@@ -94,7 +94,7 @@ std::shared_ptr<const Rotation> Rotation::of(const Params& params, const Inputs&
   const kernels::Draws signs = shared ? inputs.random.shared_draws(Purpose::rotation, inputs.stage)
                                       : inputs.random.draws(Purpose::rotation, inputs.stage);
   const auto block = static_cast<uint64_t>(integer_of(params, "block"));
-  return std::make_shared<Rotation>(Rotation{BlockPlan(block, inputs), signs});
+  return std::make_shared<Rotation>(Rotation{BlockPlan(block, inputs), signs, shared});
 }
 
 void rotate_blocks(std::span<float> values, uint64_t n, const Rotation& rotation, uint64_t first) {
@@ -178,8 +178,36 @@ void RotationDecoder::decode(const Code& code, Range range, std::span<float> out
   put_back(code.exceptions, out);
 }
 
-void RotationDecoder::laws(const Code&, Range, std::span<const float>, std::span<Law> laws) const {
-  std::fill(laws.begin(), laws.end(), Law{});
+uint64_t RotationDecoder::domain(Range range) const {
+  const Range rotated = rotation_->plan.rotated(range);
+  return is_below(Before::transform) ? inner_->domain(rotated) : rotated.count;
+}
+
+void RotationDecoder::decode_domain(const Code& code, Range range, std::span<float> out) const {
+  const Range rotated = rotation_->plan.rotated(range);
+  if (is_below(Before::transform)) return inner_->decode_domain(*code.inner, rotated, out);
+  inner_->decode(*code.inner, rotated, out);
+}
+
+void RotationDecoder::targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const {
+  const Range rotated = rotation_->plan.rotated(range);
+  std::vector<float> room;
+  const std::span<float> values = room_for(rotated.count, out, room);
+  std::copy(x.begin(), x.end(), values.begin());
+  rotate_blocks(values, range.count, *rotation_, range.first);
+  if (!is_below(Before::transform)) return;
+  const std::vector<float> y(values.begin(), values.end());
+  inner_->targets(*code.inner, rotated, y, out);
+}
+
+void RotationDecoder::laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const {
+  if (is_below(Before::draw)) return std::fill(laws.begin(), laws.end(), Law{});
+  inner_->laws(*code.inner, rotation_->plan.rotated(range), target, laws);
+  // A scheme below may limit the values that it is given. What it limits here is nothing that the encoder knows, and so
+  // nothing is declared of it.
+  for (Law& law : laws) {
+    if (law.kind == Law::outside) law = Law{};
+  }
 }
 
 RotationEncoder::RotationEncoder(const Tensor& tensor, std::shared_ptr<const Rotation> rotation, const Inputs& inputs,
@@ -221,6 +249,7 @@ Promise RotationEncoder::promise() const {
   Promise promise;
   if (below.target != nullptr) return promise;
   promise.unbiased = below.unbiased;
+  promise.inner_product = below.inner_product;
   if (below.omega) promise.omega = *below.omega * kMore;
   if (below.delta) promise.delta = 1 - (1 - *below.delta) * kMore;
   return promise;

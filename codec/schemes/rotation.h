@@ -68,6 +68,7 @@ class BlockPlan {
 struct Rotation {
   BlockPlan plan;
   kernels::Draws signs;
+  bool shared = false;  // signs are the same for all workers of a step
 
   // From parameters `block` and `shared`.
   static std::shared_ptr<const Rotation> of(const Params& params, const Inputs& inputs);
@@ -116,9 +117,19 @@ class RotationDecoder final : public Decoder {
   Range inner_range(const Code&, Range range) const override { return rotation_->plan.rotated(range); }
   std::string describe() const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
+
+  // Laws are those of the rotated values; of the last stage, if there are several. Of a scheme below that draws before
+  // it rounds none are known here: they are of its own targets.
+  Before before() const override { return Before::transform; }
+  uint64_t domain(Range range) const override;
+  void decode_domain(const Code& code, Range range, std::span<float> out) const override;
+  void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const override;
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
+  bool shares_draws() const override { return rotation_->shared; }
 
  private:
+  bool is_below(Before before) const { return inner_->before() == before; }
+
   std::shared_ptr<const Rotation> rotation_;
   std::unique_ptr<Decoder> owned_;
   const Decoder* inner_;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "codec/levels/normal.h"
+#include "codec/buckets.h"
 
 namespace gradcodec {
 namespace {
@@ -20,13 +21,6 @@ using Table = std::array<float, kMostLevels>;
 
 // The symbol that zeros have: the smallest positive level.
 uint16_t rest_symbol(unsigned bits) { return static_cast<uint16_t>(1U << (bits - 1)); }
-
-template <typename Visit>
-void for_each_bucket(uint64_t len, uint64_t bucket, Visit visit) {
-  for (uint64_t at = 0; at < len; at += bucket) {
-    visit(at / bucket, static_cast<size_t>(at), static_cast<size_t>(std::min(bucket, len - at)));
-  }
-}
 
 RoundedScale scale_at(const Bytes& params, uint64_t bucket) {
   std::array<float, 2> both;
@@ -95,7 +89,7 @@ RoundedScale rounded_scale_of(std::span<const float> y) {
 }
 
 std::optional<uint64_t> RoundedNormalDecoder::params_size(Range range) const {
-  return (range.count + layout_.bucket - 1) / layout_.bucket * 2 * sizeof(float);
+  return bucket_count(range.count, layout_.bucket) * 2 * sizeof(float);
 }
 
 StreamShapes RoundedNormalDecoder::streams(const Code&, Range range) const {
@@ -125,7 +119,6 @@ void RoundedNormalDecoder::decode(const Code& code, Range range, std::span<float
     }
     const Table table = table_of(scale, layout_.bits);
     kernels::levels_decode(first, count, table.data(), out.data() + at);
-    if (scale.unit == 0) std::fill_n(out.data() + at, count, 0.0F);
   });
 }
 
@@ -142,7 +135,7 @@ void RoundedNormalDecoder::laws(const Code& code, Range range, std::span<const f
 }
 
 RoundedNormalEncoder::RoundedNormalEncoder(const Tensor& tensor, const RoundedLayout& layout, const Inputs& inputs)
-    : tensor_(tensor), decoder_(layout, inputs) {}
+    : tensor_(tensor), chunks_(tensor.size(), inputs), decoder_(layout, inputs) {}
 
 void RoundedNormalEncoder::encode(Range range, Code& code, std::span<float> decoded) const {
   const RoundedLayout& layout = decoder_.layout();
@@ -174,7 +167,8 @@ void RoundedNormalEncoder::encode(Range range, Code& code, std::span<float> deco
 Promise RoundedNormalEncoder::promise() const {
   Promise promise;
   promise.unbiased = promise.independent = true;
-  promise.omega = omega_of(decoder_.layout());
+  const RoundedLayout& layout = decoder_.layout();
+  if (!has_tiny_bucket(tensor_, chunks_, layout.bucket)) promise.omega = omega_of(layout);
   return promise;
 }
 

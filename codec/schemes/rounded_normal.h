@@ -61,8 +61,8 @@ class RoundedNormalEncoder final : public Encoder {
 
  private:
   const Tensor& tensor_;
+  Chunks chunks_;
   RoundedNormalDecoder decoder_;
-  bool tiny_;  // a bucket's unit had to be raised
 };
 
 }  // namespace gradcodec
