@@ -30,6 +30,7 @@ void add(MessageSums& to, const MessageSums& from) {
   for (unsigned w = 0; w < kWeights; ++w) to.t[w] += from.t[w];
   to.variance += from.variance;
   to.bias2 += from.bias2;
+  to.drawn += from.drawn;
 }
 
 // Pairs (a[i], b[j]) for i from `first_a`, j from `first_b`, `count` of them. `first_trial`: the expected P, which
@@ -169,7 +170,8 @@ void ErrorCheck::take(const LawSums& chunk) {
 
 // Where no law is declared, or something is promised of each message, or of each one's laws.
 bool ErrorCheck::keeps_messages() const {
-  return laws_.unknown > 0 || trials_.targets_vary() || (promise_ && (promise_->projection || promise_->inner_product));
+  return laws_.unknown > 0 || laws_.subsets > 0 || trials_.targets_vary() ||
+         (promise_ && (promise_->projection || promise_->inner_product));
 }
 
 const BinomialLimits& ErrorCheck::limits() const {
@@ -421,6 +423,9 @@ MessageSums ErrorCheck::message_sums(const Room& room, double opposed) const {
     const double whole = static_cast<double>(view.sample().decoded[i]) - target;
     out.e2 += whole * whole;
     out.along += whole * target;
+    if (const Law& law = view.sample().laws[i]; law.kind == Law::subset) {
+      out.drawn += std::fabs(whole - law.hi) < std::fabs(whole - law.lo);
+    }
     if (laws_.unknown == 0) continue;
     const std::array<double, kWeights> weights = {room.x[i], room.sharp[i], 1, sign(room.x[i]), room.size[i]};
     for (unsigned w = 0; w < kWeights; ++w) out.t[w] += weights[w] * view.error[i];

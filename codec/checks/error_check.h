@@ -71,6 +71,7 @@ struct MessageSums {
   double opposed = 0;                   // <S, e>, S the sum of the messages before it
   std::array<double, kWeights> t = {};  // sum of w e
   double variance = 0, bias2 = 0;       // of the laws that it has
+  uint64_t drawn = 0;                   // elements of law `subset` that are in it
 };
 
 // What a chunk gives; adds up.

@@ -148,6 +148,7 @@ void ErrorView::add_to_sums(size_t i, Range range) {
       break;
     default:
       ++(kind == Law::subset ? sums_.subsets : kind == Law::sum ? sums_.sums : sums_.cells);
+      if (kind == Law::subset) sums_.largest_part = std::max(sums_.largest_part, law.f);
       reach = numbers_of(law).reach;
   }
   sums_.variance += sigma2;
@@ -187,6 +188,7 @@ void LawSums::add(const LawSums& other) {
   largest_error = std::max(largest_error, other.largest_error);
   largest_sub_gaussian = std::max(largest_sub_gaussian, other.largest_sub_gaussian);
   largest_shift = std::max(largest_shift, other.largest_shift);
+  largest_part = std::max(largest_part, other.largest_part);
   longest_vector = std::max(longest_vector, other.longest_vector);
 }
 

@@ -19,7 +19,7 @@ struct Evidence {
   const std::optional<Promise>& promise;
   const CheckOptions& options;
   const std::vector<uint64_t>& lags;
-  uint64_t trials = 1;
+  uint64_t size = 0, trials = 1;
   const BinomialLimits* limits = nullptr;
   bool transforms = false;  // Trials::transforms
 };

@@ -23,6 +23,7 @@ class Proofs {
         sums_(evidence.sums),
         promise_(evidence.promise),
         options_(evidence.options),
+        size_(evidence.size),
         transforms_(evidence.transforms) {}
 
   std::vector<Finding> all() {
@@ -37,6 +38,7 @@ class Proofs {
     }
     overload();
     support();
+    subset();
     variance_bound();
     contraction();
     inner_product();
@@ -80,6 +82,21 @@ class Proofs {
       finding.note = "element " + std::to_string(fault.index) + " in trial " + std::to_string(fault.trial) +
                      ": error " + text_of(fault.error) + ", " +
                      (fault.step == 0 ? "where none is allowed" : text_of(fault.error / fault.step) + unit);
+    }
+    out_.push_back(std::move(finding));
+  }
+
+  // Elements of another law (zeros, exceptions) may be among those drawn, or among those drawn from, unseen.
+  void subset() {
+    if (laws_.subsets == 0) return;
+    const double all = laws_.largest_part * static_cast<double>(size_);
+    const double least = all - static_cast<double>(size_ - laws_.subsets) - 0.5, most = all + 0.5;
+    Finding finding = proof("subset", "as many elements drawn as declared", true);
+    for (size_t r = 0; r < sums_.messages.size() && finding.verdict == Verdict::proved; ++r) {
+      const auto drawn = static_cast<double>(sums_.messages[r].drawn);
+      if (drawn >= least && drawn <= most) continue;
+      finding.verdict = Verdict::broken;
+      finding.note = text_of(drawn) + " elements are in trial " + std::to_string(r) + ", " + text_of(all) + " declared";
     }
     out_.push_back(std::move(finding));
   }
@@ -170,6 +187,7 @@ class Proofs {
   const ErrorSums& sums_;
   const std::optional<Promise>& promise_;
   const CheckOptions& options_;
+  const uint64_t size_;
   const bool transforms_;
   std::vector<Finding> out_;
 };
