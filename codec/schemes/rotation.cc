@@ -251,7 +251,7 @@ Promise RotationEncoder::promise() const {
   promise.unbiased = below.unbiased;
   promise.inner_product = below.inner_product;
   if (below.omega) promise.omega = *below.omega * kMore;
-  if (below.delta) promise.delta = 1 - (1 - *below.delta) * kMore;
+  if (below.delta) promise.delta = std::max(0.0, 1 - (1 - *below.delta) * kMore);
   return promise;
 }
 

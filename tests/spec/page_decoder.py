@@ -3,6 +3,7 @@ program writes, the pages suffice. All coders but zstd, all schemes, bare messag
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
+import page_rotation
 from xxh3 import xxh3
 
 F4 = np.float32
@@ -53,6 +54,11 @@ def philox(key, counter):
         c0, c1, c2, c3 = p1 >> 32 ^ c1 ^ k0, p1 & 0xFFFFFFFF, p0 >> 32 ^ c3 ^ k1, p0 & 0xFFFFFFFF
         k0, k1 = k0 + 0x9E3779B9 & 0xFFFFFFFF, k1 + 0xBB67AE85 & 0xFFFFFFFF
     return c0, c1, c2, c3
+
+
+def step_key(seed, step):
+    step = step or 0
+    return philox((seed & 0xFFFFFFFF, seed >> 32), (step & 0xFFFFFFFF, step >> 32, 0, 0x73746531))[:2]
 
 
 def message_key(seed, worker, step):
@@ -395,17 +401,28 @@ class Schema:
 class Decoder:
     """One tensor's: stored parameters, then chunks."""
 
-    def __init__(self, schema, ordinal, key, stored):
-        self.tensor, self.key, self.ordinal = schema.tensors[ordinal], key, ordinal
-        text, coder = schema.schemes[self.tensor.scheme]
+    def __init__(self, schema, ordinal, keys, stored, text=None, stage=0):
+        self.tensor, self.ordinal, self.stage = schema.tensors[ordinal], ordinal, stage
+        self.key, self.shared_key = keys
+        whole, coder = schema.schemes[self.tensor.scheme]
         require(coder in CODERS, "a coder that is not here")
         self.symbols = CODERS[coder]
+        text, _, below = (whole if text is None else text).partition("/")
         self.scheme, _, params = text.partition(":")
         params = dict(item.split("=") for item in params.split(",")) if params else {}
         self.bucket = int(params.get("bucket", 0))
         if self.scheme == "raw":
             return
-        require(self.scheme in ("dqsg", "dither") and self.tensor.code in FLOATS, "scheme")
+        require(self.tensor.code in FLOATS, "type")
+        if self.scheme in page_rotation.NAMES:
+            self.block, self.chunk_len = int(params.get("block", 4096)), schema.chunk_len(self.tensor)
+            self.signs = self.shared_key if params.get("shared") == "yes" else self.key
+            if self.scheme == "rotate":
+                self.below = Decoder(schema, ordinal, keys, stored, below, stage + 1)
+            else:
+                self.below = page_rotation.Quantizer(self.scheme, params, require)
+            return
+        require(self.scheme in ("dqsg", "dither"), "scheme")
         self.step = F4(0) if self.bucket else self.take_step(stored)
         self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
         require(self.m <= 32767 and (self.bucket or self.step or not self.m or self.scheme == "dqsg"), "M")
@@ -420,32 +437,68 @@ class Decoder:
         """The bytes that the digest is of, and the elements."""
         if self.scheme == "raw":
             return self.raw_chunk(reader, form, count)
+        values = self.values(reader, form, exceptions, first, count)
+        return values.tobytes(), self.output(values, first)
+
+    def take_symbols(self, reader, form, alphabet, first, count, contexts):
+        """Of the last stream; `contexts`: it has those of the draws."""
+        if form == 1:
+            symbol = reader.varint()
+            require(count and symbol < alphabet, "constant")
+            return [symbol] * count
+        require(form == 0 or self.symbols != unpack, "stored, though by pack")
+        coder = unpack if form == 2 else self.symbols
+        data = reader.take(reader.left())
+        if coder != "rans-dither":
+            return coder(data, alphabet, count)
+        if not contexts:
+            return rans(data, alphabet, count)
+        words = (word_of(self.key, self.ordinal, 1, self.stage, first + i) for i in range(count))
+        return rans(data, alphabet, count, [dither_context(word) for word in words], 32)
+
+    def rotated_values(self, reader, form, first, count):
+        """Of a chunk that is rotated, and where it begins: as the scheme below decodes it."""
+        size = page_rotation.padded(count, self.block)
+        place = first // self.chunk_len * page_rotation.padded(self.chunk_len, self.block)
+        exceptions = take_exceptions(reader, size)
+        for _, bits in exceptions:
+            require(abs(float(np.array(bits, np.uint32).view(F4))) <= 2.0**108, "exception below")
+        if self.scheme == "rotate":
+            return self.below.values(reader, form, exceptions, place, size)
+        require(not exceptions, "exception below")
+        tables = [self.below.take(reader) for _ in range(-(-size // self.block))]
+        self.stage += 1
+        rounds = self.scheme == "rotq"
+        symbols = self.take_symbols(reader, form, 1 << self.below.bits, place, size, rounds)
+        self.stage -= 1
+        return self.below.values(tables, symbols, self.block)
+
+    def values(self, reader, form, exceptions, first, count):
+        if self.scheme in page_rotation.NAMES:
+            rotated = self.rotated_values(reader, form, first, count)
+
+            def is_negative(i):
+                return word_of(self.signs, self.ordinal, 4, self.stage, (first + i) // 32) >> (first + i) % 32 & 1
+
+            values = page_rotation.rotate_back(rotated, count, self.block, is_negative)
+            for index, bits in exceptions:
+                values[index] = np.array(bits, np.uint32).view(F4)
+                require(not abs(float(values[index])) <= 2.0**96, "exception without need")
+            return values
         steps = [self.step]
         run = max(count, 1)
         if self.bucket:
             run = self.bucket
             steps = [self.take_step(reader) for _ in range(-(-count // run))]
         alphabet = 2 * self.m + 1
-        if form == 1:
-            symbol = reader.varint()
-            require(count and symbol < alphabet, "constant")
-            symbols = [symbol] * count
-        else:
-            require(form == 0 or self.symbols != unpack, "stored, though by pack")
-            coder = unpack if form == 2 else self.symbols
-            data = reader.take(reader.left())
-            if coder == "rans-dither":
-                contexts = [dither_context(word_of(self.key, self.ordinal, 1, 0, first + i)) for i in range(count)]
-                symbols = rans(data, alphabet, count, contexts, 32)
-            else:
-                symbols = coder(data, alphabet, count)
+        symbols = self.take_symbols(reader, form, alphabet, first, count, True)
         values = np.zeros(count, F4)
         for i, symbol in enumerate(symbols):
             step = steps[i // run]
             q = symbol - self.m
             require(step or q == 0, "symbol where the step is 0")
             if step:
-                word = word_of(self.key, self.ordinal, 1, 0, first + i)
+                word = word_of(self.key, self.ordinal, 1, self.stage, first + i)
                 u = (F4(word >> 9) + F4(0.5)) * F4(2**-23) - F4(0.5)
                 values[i] = (F4(q) - u) * step
         bits = values.view(np.uint32)
@@ -454,7 +507,7 @@ class Decoder:
             magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
             require(symbols[index] == self.m and not magnitude <= min(limit, 2.0**126), "exception without need")
             bits[index] = its_bits
-        return values.tobytes(), self.output(values, first)
+        return values
 
     def output(self, values, first):
         if self.tensor.code in (1, 4):
@@ -576,7 +629,7 @@ def decode_message(data):
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None
     require(message.left() == 0, "message's end")
-    key = message_key(seed or 0, worker, step)
+    key = message_key(seed or 0, worker, step), step_key(seed or 0, step)
     frames = Frames(reader, check, k)
     digests, out = [], {}
     for ordinal, tensor in enumerate(schema.tensors):
@@ -602,7 +655,7 @@ def decode_bare(schema_data, data):
     seed = reader.uint(8)
     worker = reader.varint() if flags & 1 else None
     step = reader.varint() if flags & 2 else None
-    key = message_key(seed, worker, step)
+    key = message_key(seed, worker, step), step_key(seed, step)
     digests, out = [], {}
     if sum(tensor.size for tensor in schema.tensors) > 2**22:
         frames = Frames(reader, xxh3(data[:reader.at], schema_digest), 0)
@@ -626,7 +679,7 @@ def bare_tensor(reader, schema, ordinal, key, exceptions):
     tensor = schema.tensors[ordinal]
     decoder = Decoder(schema, ordinal, key, reader)
     listed = take_exceptions(reader, tensor.size) if exceptions else []
-    if decoder.symbols != unpack:
+    if decoder.symbols != unpack or decoder.scheme in page_rotation.NAMES:
         size = reader.uint(4)
     elif decoder.scheme == "raw":
         size = tensor.size * tensor.item
