@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace gradcodec {
@@ -16,15 +17,29 @@ struct Law {
     point,    // always `lo`
     two,      // `hi` with probability `f`, else `lo`
     uniform,  // uniform on [lo, hi]
+    cell,     // a coordinate of a vector that is uniform on a lattice's cell: within [lo, hi], of variance f
   };
 
   Kind kind = none;
   double lo = 0, hi = 0, f = 0;
+  uint8_t dimension = 1, place = 0;  // of a cell's vector, and of the element in it
 
   static Law at(double error) { return {point, error, error, 0}; }
 
   // Subtractive dither of this step (Schuchman 1964).
   static Law dithered(double step) { return {uniform, -step / 2, step / 2, 0}; }
+
+  // Subtractive dither of a vector (Zamir and Feder 1996). The vector's norm is at most `radius`; its elements are
+  // uncorrelated, and independent of other vectors.
+  static Law of_cell(double variance, double radius, size_t dimension, size_t place) {
+    return {cell, -radius, radius, variance, static_cast<uint8_t>(dimension), static_cast<uint8_t>(place)};
+  }
+
+  // The s of tests: what bounds sums of weighted errors. `two`, `uniform`: the width. `cell`: |<w, e>| is at most the
+  // largest |w_i| times it, as |w| <= sqrt(dimension) max |w_i|.
+  double width() const { return kind == cell ? hi * std::sqrt(static_cast<double>(dimension)) : hi - lo; }
+
+  bool operator==(const Law&) const = default;
 
   // Unbiased rounding of x to one of its neighbours lo <= x <= hi: hi with probability (x - lo) / (hi - lo).
   static Law rounded(double x, double lo, double hi) {

@@ -11,6 +11,7 @@
 #include "codec/coders/zstd.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
+#include "codec/schemes/lattice.h"
 #include "codec/schemes/raw.h"
 
 namespace gradcodec {
@@ -136,7 +137,7 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(), &dither_scheme()};
+  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(), &dither_scheme(), &lattice_scheme()};
   return schemes;
 }
 

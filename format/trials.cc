@@ -48,18 +48,23 @@ std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& sch
 // Target, laws and key of a sample, from a chunk's code.
 void load_laws(const Decoder& decoder, const Tensor& target, const Code& code, Range range, Sample& sample) {
   const auto len = static_cast<size_t>(range.count);
-  if (sample.fresh) {
+  const bool fresh = sample.fresh;
+  if (fresh) {
     sample.target.resize(len);
     const std::span<const float> values = target.read(range, sample.target);
     if (values.data() != sample.target.data()) std::copy(values.begin(), values.end(), sample.target.begin());
   }
   Bytes key = key_of(decoder, code);
-  sample.same_laws = !sample.fresh && key == sample.key;
+  sample.same_laws = !fresh && key == sample.key;
   sample.fresh = false;
   if (sample.same_laws) return;
+  // Stored parameters may depend on draws where laws do not.
+  thread_local std::vector<Law> laws;
+  laws.resize(len);
+  decoder.laws(code, range, sample.target, laws);
+  sample.same_laws = !fresh && laws == sample.laws;
   sample.key = std::move(key);
-  sample.laws.resize(len);
-  decoder.laws(code, range, sample.target, sample.laws);
+  std::swap(sample.laws, laws);
 }
 
 }  // namespace

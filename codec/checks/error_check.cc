@@ -39,7 +39,7 @@ void add_pairs(const ErrorView& a, size_t first_a, const ErrorView& b, size_t fi
   out.p += p;
   out.slack += slack;
   out.pairs += count;
-  if (b.has_twos()) {
+  if (b.is_bounded_only()) {
     const double* step_b = b.step.data() + first_b;
     double largest = 0;
 #pragma omp simd reduction(max : largest)
@@ -114,6 +114,7 @@ void ErrorCheck::take(const LawSums& chunk) {
   laws_.points += chunk.points;
   laws_.twos += chunk.twos;
   laws_.uniforms += chunk.uniforms;
+  laws_.cells += chunk.cells;
   laws_.outside += chunk.outside;
   laws_.unknown += chunk.unknown;
   if (!laws_.first_outside) laws_.first_outside = chunk.first_outside;
@@ -129,7 +130,7 @@ void ErrorCheck::take(const LawSums& chunk) {
 
 const BinomialLimits& ErrorCheck::limits() const {
   std::call_once(limits_made_, [this] {
-    const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
+    const auto elements = static_cast<double>(laws_.with_chance());
     limits_.emplace(trials_.count(), options_.level / (2 * elements));
   });
   return *limits_;
@@ -218,8 +219,15 @@ ErrorSums ErrorCheck::law_sums(const ErrorView& view, const Room& room) const {
     }
     const bool uniform = view.kind(i) == Law::uniform;
     // Var e^2: of two points s^2 sigma^2 (1 - 2f)^2 = sigma^2 (s^2 - 4 sigma^2).
-    const double variance = uniform ? s * s * s * s / 180 : sigma2 * (s * s - 4 * sigma2);
-    const double largest = uniform ? s * s / 6 : s * s;
+    double variance = uniform ? s * s * s * s / 180 : sigma2 * (s * s - 4 * sigma2);
+    double largest = uniform ? s * s / 6 : s * s;
+    if (view.kind(i) == Law::cell) {
+      // Coordinates are flatter than normal ones, and squares of a vector's do not rise together: so for a vector's
+      // sum of weighted squares, too. No vector is longer than the radius.
+      const double radius = view.sample().laws[i].hi;
+      variance = 2 * sigma2 * sigma2;
+      largest = radius * radius;
+    }
     const double slack = eta * (2 * std::sqrt(sigma2) + eta + s);
     const double size = room.size[i];
     add(out.square, {0, sigma2, variance, largest, slack});
@@ -305,7 +313,7 @@ void ErrorCheck::add_linear(Room& room, ErrorSums& out) {
 void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out) const {
   const ErrorView& view = room.current;
   const auto r = static_cast<double>(trials_.count());
-  const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
+  const auto elements = static_cast<double>(laws_.with_chance());
   const double uniform_limit = std::sqrt(r * std::log(2 * elements / options_.level) / 6);
   for (size_t i = 0; i < view.size(); ++i) {
     const double s = view.step[i];
@@ -313,6 +321,10 @@ void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out
     double beyond;
     if (view.kind(i) == Law::uniform) {
       beyond = (std::fabs(room.sum[i]) - r * view.eta[i]) / s / uniform_limit - 1;
+    } else if (view.kind(i) == Law::cell) {
+      const double radius = view.sample().laws[i].hi;
+      const double limit = bennett_threshold(r * view.variance[i], radius, std::log(2 * elements / options_.level));
+      beyond = (std::fabs(room.sum[i]) - r * view.eta[i]) / limit - 1;
     } else {
       const double f = view.sample().laws[i].f, near = view.eta[i] / s;
       const double ups = std::clamp(std::nearbyint(room.sum[i] / s + r * f), 0.0, r);

@@ -113,7 +113,7 @@ class ErrorCheck {
   const std::vector<uint64_t>& lags() const { return lags_; }  // up to 8, each below the size
 
  private:
-  bool dither() const { return laws_.twos == 0; }
+  bool dither() const { return laws_.uniform(); }
   void begin(uint64_t chunk, Room& room) const;
   std::vector<uint64_t> earlier_chunks(uint64_t chunk) const;
   void set_weights(Room& room) const;

@@ -68,18 +68,22 @@ void ErrorView::refresh(Range range) {
 void ErrorView::set_law(size_t i, const Law& law) {
   const auto target = static_cast<double>(sample_.target[i]);
   const bool uniform = law.kind == Law::uniform;
-  if (!uniform && law.kind != Law::two) {
+  if (!uniform && law.kind != Law::two && law.kind != Law::cell) {
     special_.push_back(static_cast<uint32_t>(i));
     expected_[i] = target + law.lo;
     step[i] = variance[i] = eta[i] = inverse_step[i] = z_variance[i] = z_slack[i] = 0;
     return;
   }
   // Most elements have the width of the one before.
-  const double s = law.hi - law.lo;
+  const double s = law.width();
   step[i] = s;
   inverse_step[i] = i > 0 && step[i - 1] == s ? inverse_step[i - 1] : 1 / s;
   expected_[i] = target + (uniform ? (law.lo + law.hi) / 2 : law.lo + law.f * s);
   variance[i] = uniform ? s * s / 12 : s * s * law.f * (1 - law.f);
+  if (law.kind == Law::cell) {
+    expected_[i] = target;
+    variance[i] = law.f;
+  }
   eta[i] = resolution(target, s);
   z_variance[i] = dither_ ? 1.0 / 12 : variance[i];
   z_slack[i] = dither_ ? eta[i] * inverse_step[i] : eta[i];
@@ -96,7 +100,10 @@ void ErrorView::add_to_sums(size_t i, Range range) {
     sums_.outside_norm2 += energy;
     return;
   }
-  ++(kind == Law::uniform ? sums_.uniforms : kind == Law::two ? sums_.twos : sums_.points);
+  ++(kind == Law::uniform ? sums_.uniforms
+     : kind == Law::two   ? sums_.twos
+     : kind == Law::cell  ? sums_.cells
+                          : sums_.points);
   const double sigma2 = variance[i], bias = std::isfinite(target) ? expected_[i] - target : 0;
   sums_.variance += sigma2;
   sums_.quartic += sigma2 * sigma2;
@@ -115,8 +122,21 @@ bool ErrorView::any_beyond(Block block) const {
   return beyond != 0;
 }
 
+// Whether what is there of its vector's error is no longer than the covering radius. Blocks hold whole vectors.
+bool ErrorView::is_in_cell(size_t i) const {
+  const Law& law = sample_.laws[i];
+  const size_t first = i - law.place, end = std::min(sample_.laws.size(), first + law.dimension);
+  double squares = 0, allowed = law.hi;
+  for (size_t j = first; j < end; ++j) {
+    if (sample_.laws[j].kind != Law::cell) continue;
+    squares += error[j] * error[j];
+    allowed += eta[j];
+  }
+  return squares <= allowed * allowed;  // NaN is not
+}
+
 std::optional<size_t> ErrorView::first_beyond_support(Block block) const {
-  const bool all_uniform = sums_.twos == 0 && sums_.points == 0 && sums_.outside == 0;
+  const bool all_uniform = sums_.uniform() && sums_.points == 0 && sums_.outside == 0;
   if (all_uniform && !any_beyond(block)) return std::nullopt;
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const Law& law = sample_.laws[i];
@@ -127,6 +147,8 @@ std::optional<size_t> ErrorView::first_beyond_support(Block block) const {
     } else if (law.kind == Law::two) {
       const double below = error[i] + law.f * step[i];  // 0 for lo, step for hi
       inside = std::min(std::fabs(below), std::fabs(below - step[i])) <= eta[i];
+    } else if (law.kind == Law::cell) {
+      inside = is_in_cell(i);
     } else if (law.kind == Law::outside) {
       inside = std::isfinite(target);  // else it could only be kept as it is
     } else if (law.kind == Law::point) {

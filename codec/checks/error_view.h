@@ -14,16 +14,19 @@ namespace gradcodec {
 
 // Sums over the laws of a chunk: what one message with these laws adds.
 struct LawSums {
-  uint64_t points = 0, twos = 0, uniforms = 0, outside = 0, unknown = 0;  // elements by law
-  std::optional<uint64_t> first_outside;                                  // index in the tensor
-  double norm2 = 0;                                                       // sum of target^2
-  double outside_norm2 = 0;                                               // of the elements outside
-  double variance = 0;                                                    // V: sum of sigma^2
-  double quartic = 0;                                                     // V4: sum of sigma^4
-  double bias2 = 0;                                                       // sum of (expected - target)^2
-  double eta2 = 0;                                                        // sum of eta^2
-  double largest_variance = 0;                                            // sigma^2
-  double largest_step = 0;  // the error is at most half of it (uniform) or all of it (two)
+  uint64_t points = 0, twos = 0, uniforms = 0, cells = 0, outside = 0, unknown = 0;  // elements by law
+  std::optional<uint64_t> first_outside;                                             // index in the tensor
+  double norm2 = 0;                                                                  // sum of target^2
+  double outside_norm2 = 0;                                                          // of the elements outside
+  double variance = 0;                                                               // V: sum of sigma^2
+  double quartic = 0;                                                                // V4: sum of sigma^4
+  double bias2 = 0;                                                                  // sum of (expected - target)^2
+  double eta2 = 0;                                                                   // sum of eta^2
+  double largest_variance = 0;                                                       // sigma^2
+  double largest_step = 0;  // the error is at most half of it (uniform) or all of it (two, cell)
+
+  uint64_t with_chance() const { return twos + uniforms + cells; }
+  bool uniform() const { return twos == 0 && cells == 0; }  // all that has chance
 };
 
 // A part of a chunk small enough for what is computed of it to stay in the cache.
@@ -39,8 +42,9 @@ void for_each_block(size_t size, Visit visit) {
 
 class ErrorView {
  public:
-  // Before the first load of another chunk or tensor. In a tensor that has an element of law `two` (`dither` is false),
-  // z, its variance and its slack are the error's. In all others z is the recovered dither, (decoded / step) mod 1 in
+  // Before the first load of another chunk or tensor. In a tensor that has an element of law `two` or `cell` (`dither`
+  // is false), z, its variance and its slack are the error's. In all others z is the recovered dither, (decoded / step)
+  // mod 1 in
   // [-1/2, 1/2], of variance 1/12, which repeats exactly where the random numbers do, whatever the values are.
   void begin(bool dither);
 
@@ -52,7 +56,7 @@ class ErrorView {
   size_t size() const { return error.size(); }
   bool new_laws() const { return new_laws_; }
   const LawSums& sums() const { return sums_; }
-  bool has_twos() const { return !dither_; }
+  bool is_bounded_only() const { return !dither_; }
   const Sample& sample() const { return sample_; }
   Law::Kind kind(size_t i) const { return sample_.laws[i].kind; }
 
@@ -60,7 +64,7 @@ class ErrorView {
   std::optional<size_t> first_beyond_support(Block block) const;
 
   std::vector<double> error;     // decoded - expected; the law's mean is subtracted
-  std::vector<double> step;      // s: width of the law's support; 0 for a point
+  std::vector<double> step;      // s: Law::width; 0 for a point
   std::vector<double> variance;  // sigma^2
   std::vector<double> eta;
   std::vector<double> inverse_step;  // 0 for a point
@@ -71,6 +75,7 @@ class ErrorView {
   void set_law(size_t i, const Law& law);
   void add_to_sums(size_t i, Range range);
   bool any_beyond(Block block) const;
+  bool is_in_cell(size_t i) const;
 
   Sample sample_;
   LawSums sums_;

@@ -42,7 +42,7 @@ class Tests {
         limits_(evidence.limits),
         r_(static_cast<double>(evidence.trials)),
         l2_(std::log(2 / evidence.options.level)),
-        chance_(evidence.laws.twos + evidence.laws.uniforms > 0 && evidence.laws.variance > 0) {}
+        chance_(evidence.laws.with_chance() > 0 && evidence.laws.variance > 0) {}
 
   std::vector<Finding> all() {
     bias_overall();
@@ -62,7 +62,7 @@ class Tests {
   }
 
  private:
-  bool uniform() const { return laws_.twos == 0; }
+  bool uniform() const { return laws_.uniform(); }
 
   // Whether the tests of chance say anything; else why not.
   bool applies(std::string_view name, std::string_view promise, bool needs_many) {
@@ -149,10 +149,11 @@ class Tests {
     finding.name = kName;
     finding.promise = kPromise;
     // A uniform error's sum is at most R s / 2, and a count of ups at most R: few trials can show nothing.
-    const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
+    const auto elements = static_cast<double>(laws_.with_chance());
     const double log_tail = std::log(2 * elements / options_.level);
     finding.smallest = std::sqrt(log_tail / (6 * r_)) + kPower / std::sqrt(12 * r_);
     if (limits_ != nullptr) finding.smallest = std::max(finding.smallest, limits_->smallest_shift());
+    if (laws_.cells > 0) finding.smallest = std::max(finding.smallest, cell_shift(log_tail));
     finding.smallest += sums_.resolution;
     const bool broken = !(sums_.coordinate <= 0);
     if (!broken && !(finding.smallest < (uniform() ? 0.5 : 1))) {
@@ -162,6 +163,12 @@ class Tests {
     decide(finding, broken, 0);
     if (finding.verdict == Verdict::broken) finding.note = "element " + std::to_string(sums_.coordinate_index);
     out_.push_back(std::move(finding));
+  }
+
+  // The largest shift of one element of a cell, in steps (sqrt(dimension) radii), that could have been missed.
+  double cell_shift(double log_tail) const {
+    constexpr double kVariance = 1.0 / 8;  // of an element, in steps squared: more than A2's 5/48, the largest
+    return bennett_threshold(r_ * kVariance, 1, log_tail) / r_ + kPower * std::sqrt(kVariance / r_);
   }
 
   // What could have been missed shrinks with the square root of the number of trials, but for what eta may add, which
@@ -201,7 +208,7 @@ class Tests {
 
   void pairs(const std::string& name, const std::string& promise, const LagSums& sums) {
     if (!applies(name, promise, false)) return;
-    if (promise_ && !promise_->independent) {
+    if (laws_.cells > 0 || (promise_ && !promise_->independent)) {
       out_.push_back(absent(name, promise, "the scheme does not promise independence"));
       return;
     }

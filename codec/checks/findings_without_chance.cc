@@ -33,7 +33,7 @@ class Proofs {
   }
 
  private:
-  bool uniform() const { return laws_.twos == 0; }
+  bool uniform() const { return laws_.uniform(); }
 
   void overload() {
     constexpr std::string_view kPromise = "no value beyond the last level";

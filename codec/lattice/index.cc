@@ -53,10 +53,11 @@ struct Coordinates {
 template <typename Lattice, typename Streams>
 struct Parts {
   Streams& streams;
+  bool has_joint;
   auto& joint() const { return streams[0].symbols; }
-  auto& coset() const { return streams[1].symbols; }
-  auto& others() const { return streams[Lattice::kHasCosets ? 2 : 1].symbols; }
-  auto& first() const { return streams[Lattice::kHasCosets ? 3 : 2].symbols; }
+  auto& coset() const { return streams[has_joint].symbols; }
+  auto& others() const { return streams[has_joint + size_t{Lattice::kHasCosets}].symbols; }
+  auto& first() const { return streams[has_joint + size_t{Lattice::kHasCosets} + 1].symbols; }
 };
 
 // Whether so many escapes make it cheaper to write every vector by its coordinates. Measured: spec/schemes/lattice.md.
@@ -92,7 +93,7 @@ template <typename Lattice, typename Visit>
 void for_each_escape(std::span<const int32_t> points, std::span<const uint16_t> numbers, const IndexShape& shape,
                      Visit visit) {
   if (shape.escapes == 0) return;
-  const bool all = shape.escapes == numbers.size();
+  const bool all = !shape.has_joint(numbers.size());
   size_t escape = 0;
   for (size_t vector = 0; vector < numbers.size(); ++vector) {
     if (!all && numbers[vector] != kEscape) continue;
@@ -111,7 +112,8 @@ void make_room(const StreamShapes& shapes, std::vector<Stream>& streams) {
 template <typename Lattice>
 IndexShape to_streams_of(Kind kind, std::span<const int32_t> points, std::vector<Stream>& streams) {
   constexpr size_t L = Lattice::kDimension;
-  std::vector<uint16_t> numbers(points.size() / L);
+  thread_local std::vector<uint16_t> numbers;
+  numbers.resize(points.size() / L);
   IndexShape shape = find_numbers<Lattice>(points, numbers);
   for_each_escape<Lattice>(points, numbers, shape, [&](size_t, const Coordinates<Lattice>& at) {
     const auto raise = [](uint32_t& level, int32_t q) { level = std::max(level, static_cast<uint32_t>(std::abs(q))); };
@@ -119,8 +121,8 @@ IndexShape to_streams_of(Kind kind, std::span<const int32_t> points, std::vector
     raise(shape.first_level, at.q[0]);
   });
   make_room(shape.streams(kind, numbers.size()), streams);
-  const Parts<Lattice, std::vector<Stream>> parts{streams};
-  for (size_t vector = 0; vector < parts.joint().size(); ++vector) {
+  const Parts<Lattice, std::vector<Stream>> parts{streams, shape.has_joint(numbers.size())};
+  for (size_t vector = 0; parts.has_joint && vector < numbers.size(); ++vector) {
     parts.joint()[vector] = symbol_of(by_turns(numbers[vector]), shape.joint_level);
   }
   for_each_escape<Lattice>(points, numbers, shape, [&](size_t escape, const Coordinates<Lattice>& at) {
@@ -148,9 +150,9 @@ template <typename Lattice>
 void from_streams_of(const IndexShape& shape, const std::vector<Stream>& streams, std::span<int32_t> points) {
   constexpr size_t L = Lattice::kDimension;
   const Table<Lattice>& table = Table<Lattice>::get();
-  const Parts<Lattice, const std::vector<Stream>> parts{streams};
   const size_t vectors = points.size() / L;
-  const bool all = shape.escapes == vectors;
+  const bool all = !shape.has_joint(vectors);
+  const Parts<Lattice, const std::vector<Stream>> parts{streams, !all};
   size_t escapes = 0;
   for (size_t vector = 0; vector < vectors; ++vector) {
     const uint32_t number = all ? kEscape : number_by_turns(q_of(parts.joint()[vector], shape.joint_level));
@@ -185,8 +187,8 @@ IndexShape IndexShape::take(ByteReader& in, uint64_t vectors) {
   shape.escapes = in.get_varint();
   if (shape.escapes > vectors) in.fail("says that more vectors escape than there are");
   shape.joint_level = take_level(in);
-  const bool all = shape.escapes == vectors, none = shape.escapes == 0;
-  if (all && shape.joint_level != 0) in.fail("has a level of joint symbols and none of them");
+  const bool none = shape.escapes == 0, all = !shape.has_joint(vectors);
+  if ((all || vectors == 0) && shape.joint_level != 0) in.fail("has a level of joint symbols and none of them");
   if (!all && !none && shape.joint_level == 0) in.fail("has escapes and no symbol for them");
   if (none) return shape;
   shape.others_level = take_level(in);
@@ -195,11 +197,13 @@ IndexShape IndexShape::take(ByteReader& in, uint64_t vectors) {
 }
 
 StreamShapes IndexShape::streams(Kind kind, uint64_t vectors) const {
-  const size_t dimension = cell_of(kind).dimension;
-  const StreamShape joint{2 * joint_level + 1, escapes == vectors ? 0 : vectors};
-  const StreamShape others{2 * others_level + 1, escapes * (dimension - 1)}, first{2 * first_level + 1, escapes};
-  if (kind == Kind::d4) return {joint, others, first};
-  return {joint, {2, escapes}, others, first};
+  StreamShapes shapes = {};
+  if (has_joint(vectors)) shapes.add({2 * joint_level + 1, vectors});
+  if (escapes == 0) return shapes;
+  if (kind != Kind::d4) shapes.add({2, escapes});
+  shapes.add({2 * others_level + 1, escapes * (cell_of(kind).dimension - 1)});
+  shapes.add({2 * first_level + 1, escapes});
+  return shapes;
 }
 
 IndexShape to_streams(Kind kind, std::span<const int32_t> points, std::vector<Stream>& streams) {

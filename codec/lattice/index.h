@@ -6,8 +6,8 @@
 //   first    of escaped vectors: coordinate 1, rounded down; where whole coordinates have an even sum, the half of it,
 //            rounded down
 //
-// Where every vector escapes, there is no joint stream: high rates are coded by coordinates alone.
-// SPDX-License-Identifier: Apache-2.0
+// Where every vector escapes, there is no joint stream: high rates are coded by coordinates alone. Where none does, it
+// is the only one. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,8 @@ struct IndexShape {
   uint32_t joint_level = 0;
   uint64_t escapes = 0;
   uint32_t others_level = 0, first_level = 0;
+
+  bool has_joint(uint64_t vectors) const { return escapes == 0 || escapes < vectors; }
 
   void put(Bytes& out) const;
 

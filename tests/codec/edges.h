@@ -21,7 +21,11 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "dqsg:levels=5,bucket=100", "dqsg:levels=9,clip=2.5", "dqsg:levels=3,bucket=4194304"}},
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
-        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}}};
+        "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      {"lattice",
+       {"lattice:nmse=0.1", "lattice:kind=a2,nmse=0.1", "lattice:kind=d4,nmse=0.1", "lattice:nmse=1e-8",
+        "lattice:kind=a2,nmse=1e-8", "lattice:kind=d4,nmse=1e4", "lattice:nmse=1e4", "lattice:kind=a2,step=0.01",
+        "lattice:kind=d4,step=1e-37", "lattice:step=1e37"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

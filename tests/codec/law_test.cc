@@ -18,9 +18,12 @@ namespace {
 
 constexpr uint64_t kChunk = 4096;
 
-double width(const Law& law) { return law.kind == Law::two || law.kind == Law::uniform ? law.hi - law.lo : 0; }
+double width(const Law& law) {
+  return law.kind == Law::two || law.kind == Law::uniform || law.kind == Law::cell ? law.width() : 0;
+}
 
 double variance(const Law& law) {
+  if (law.kind == Law::cell) return law.f;
   const double s = width(law);
   return law.kind == Law::two ? s * s * law.f * (1 - law.f) : s * s / 12;
 }
@@ -28,6 +31,7 @@ double variance(const Law& law) {
 // Of e^2.
 double variance_of_square(const Law& law) {
   const double s = width(law), sigma2 = variance(law);
+  if (law.kind == Law::cell) return 2 * sigma2 * sigma2;  // at most
   return law.kind == Law::two ? sigma2 * s * s * (1 - 2 * law.f) * (1 - 2 * law.f) : s * s * s * s / 180;
 }
 

@@ -3,6 +3,7 @@ program writes, the pages suffice. All coders but zstd, all schemes, bare messag
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
+import page_lattice
 from xxh3 import xxh3
 
 F4 = np.float32
@@ -63,9 +64,9 @@ def message_key(seed, worker, step):
     return philox(key, (step & 0xFFFFFFFF, step >> 32, worker or 0, 0x6D736731))[:2]
 
 
-def word_of(key, ordinal, purpose, stage, i):
+def word_of(key, ordinal, purpose, stage, i, sub=0):
     quad = i // 4
-    return philox(key, (quad & 0xFFFFFFFF, quad >> 32, ordinal, stage << 24 | purpose << 16))[i % 4]
+    return philox(key, (quad & 0xFFFFFFFF, quad >> 32, ordinal, stage << 24 | purpose << 16 | sub))[i % 4]
 
 
 # --- numbers.md
@@ -405,6 +406,9 @@ class Decoder:
         self.bucket = int(params.get("bucket", 0))
         if self.scheme == "raw":
             return
+        if self.scheme == "lattice":
+            self.kind, self.step = params.get("kind", "e8"), self.take_step(stored)
+            return
         require(self.scheme in ("dqsg", "dither") and self.tensor.code in FLOATS, "scheme")
         self.step = F4(0) if self.bucket else self.take_step(stored)
         self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
@@ -420,6 +424,8 @@ class Decoder:
         """The bytes that the digest is of, and the elements."""
         if self.scheme == "raw":
             return self.raw_chunk(reader, form, count)
+        if self.scheme == "lattice":
+            return self.lattice_chunk(reader, form, exceptions, first, count)
         steps = [self.step]
         run = max(count, 1)
         if self.bucket:
@@ -453,6 +459,52 @@ class Decoder:
             limit = 32767 * float(steps[index // run]) or 2.0**126
             magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
             require(symbols[index] == self.m and not magnitude <= min(limit, 2.0**126), "exception without need")
+            bits[index] = its_bits
+        return values.tobytes(), self.output(values, first)
+
+    def streams(self, reader, form, shapes):
+        """Symbols of streams without contexts, of the alphabets and counts in `shapes`."""
+        out = []
+        for i, (alphabet, count) in enumerate(shapes):
+            if form == 1:
+                symbol = reader.varint()
+                require(count and symbol < alphabet, "constant")
+                out.append([symbol] * count)
+                continue
+            require(form == 0 or self.symbols != unpack, "stored, though by pack")
+            coder = unpack if form == 2 else rans if self.symbols == "rans-dither" else self.symbols
+            data = reader.take(reader.varint() if i + 1 < len(shapes) else reader.left())
+            out.append(coder(data, alphabet, count))
+        return out
+
+    def lattice_chunk(self, reader, form, exceptions, first, count):
+        size = page_lattice.DIMENSION[self.kind]
+        vectors = -(-count // size)
+        escapes, joint = reader.varint(), reader.varint()
+        others, of_first = (reader.varint(), reader.varint()) if escapes else (0, 0)
+        require(escapes <= vectors and max(joint, others, of_first) <= 32767, "levels")
+        require(joint == 0 if escapes == vectors else joint > 0 or escapes == 0 or vectors == 0, "J")
+        require(self.step or joint == escapes == 0, "points where the scale is 0")
+        shapes = [(2 * joint + 1, vectors)] if escapes == 0 or escapes < vectors else []
+        if escapes:
+            shapes += [(2, escapes)] if page_lattice.HALVES[self.kind] else []
+            shapes += [(2 * others + 1, escapes * (size - 1)), (2 * of_first + 1, escapes)]
+        streams = self.streams(reader, form, shapes)
+
+        def words(vector):
+            places = range(vector * size, (vector + 1) * size)
+            return [word_of(self.key, self.ordinal, 5, 0, first + i) if i < count else
+                    word_of(self.key, self.ordinal, 5, 0, 8 * (first + count) + i % size, 1) for i in places]
+
+        values = np.zeros(count, F4)
+        if self.step:
+            shape = (escapes, joint, others, of_first)
+            values[:] = page_lattice.decode(self.kind, self.step, words, vectors, streams, shape, require)[:count]
+        bits = values.view(np.uint32)
+        for index, its_bits in exceptions:
+            limit = 16384 * float(self.step) or 2.0**126
+            magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
+            require(not magnitude <= min(limit, 2.0**126), "exception without need")
             bits[index] = its_bits
         return values.tobytes(), self.output(values, first)
 
@@ -626,7 +678,7 @@ def bare_tensor(reader, schema, ordinal, key, exceptions):
     tensor = schema.tensors[ordinal]
     decoder = Decoder(schema, ordinal, key, reader)
     listed = take_exceptions(reader, tensor.size) if exceptions else []
-    if decoder.symbols != unpack:
+    if decoder.symbols != unpack or decoder.scheme == "lattice":
         size = reader.uint(4)
     elif decoder.scheme == "raw":
         size = tensor.size * tensor.item

@@ -175,7 +175,7 @@ TEST_CASE("a vector of the table is one symbol") {
   CHECK(shape.joint_level == 2);
   CHECK(shape.escapes == 0);
   CHECK(streams[0].symbols == std::vector<uint16_t>{2, 1, 4});
-  CHECK(streams[1].symbols.empty());
+  CHECK(streams.size() == 1);
 }
 
 TEST_CASE("an escaped vector has its coordinates, the first of them halved") {
@@ -214,9 +214,9 @@ TEST_CASE("what no encoder writes is refused") {
     return points;
   };
   CHECK(expand({1, 1, 30, 30}, {{1, 2}, {30, 30, 30}, {60}}) == std::vector<int32_t>{0, 0, 0, 0, 120, 0, 0, 0});
-  CHECK_THROWS_AS(expand({1, 1, 30, 30}, {{1, 2}, {30, 30, 30}, {31}}), Error);  // (2, 0, 0, 0) is in the table
-  CHECK_THROWS_AS(expand({1, 1, 30, 30}, {{2, 2}, {30, 30, 30}, {60}}), Error);  // two escapes
-  CHECK_THROWS_AS(expand({1, 1, 30, 30}, {{1, 1}, {30, 30, 30}, {60}}), Error);  // none
-  CHECK_THROWS_AS(expand({32767, 0, 0, 0}, {{0, 32767}, {}, {}}), Error);        // number 65534
-  CHECK(expand({0, 2, 1, 1}, {{}, {1, 1, 1, 1, 1, 1}, {1, 1}}) == std::vector<int32_t>(8));  // by coordinates, all
+  CHECK_THROWS_AS(expand({1, 1, 30, 30}, {{1, 2}, {30, 30, 30}, {31}}), Error);          // (2, 0, 0, 0) is in the table
+  CHECK_THROWS_AS(expand({1, 1, 30, 30}, {{2, 2}, {30, 30, 30}, {60}}), Error);          // two escapes
+  CHECK_THROWS_AS(expand({1, 1, 30, 30}, {{1, 1}, {30, 30, 30}, {60}}), Error);          // none
+  CHECK_THROWS_AS(expand({32767, 0, 0, 0}, {{0, 32767}}), Error);                        // number 65534
+  CHECK(expand({0, 2, 1, 1}, {{1, 1, 1, 1, 1, 1}, {1, 1}}) == std::vector<int32_t>(8));  // by coordinates, all
 }
