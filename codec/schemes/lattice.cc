@@ -196,21 +196,20 @@ class LatticeEncoder final : public Encoder {
   }
 
   Promise promise() const override {
-    double variance = 0;
+    std::array<uint64_t, 2> counts = {};  // elements that are quantized, by whether their place in the chunk is odd
     Code code;
     for (uint64_t i = 0; i < chunks_.count(); ++i) {
       const Range range = chunks_[i];
-      const uint64_t second = range.count / 2;
       code.exceptions.clear();
       if (exceptions_) read(range, code);
-      double chunk = static_cast<double>(range.count - second) * decoder_.variance_of(0);
-      chunk += static_cast<double>(second) * decoder_.variance_of(1);
-      for (const Exception& exception : code.exceptions) chunk -= decoder_.variance_of(exception.index % 2);
-      variance += chunk;
+      counts[0] += range.count - range.count / 2;
+      counts[1] += range.count / 2;
+      for (const Exception& exception : code.exceptions) --counts[exception.index % 2];
     }
     Promise promise;
     promise.unbiased = true;
-    promise.variance = std::max(0.0, variance);
+    promise.variance = static_cast<double>(counts[0]) * decoder_.variance_of(0) +
+                       static_cast<double>(counts[1]) * decoder_.variance_of(1);
     promise.max_error = decoder_.max_error();
     if (decoder_.scale() != kMinScale) promise.omega = omega_;
     if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;
