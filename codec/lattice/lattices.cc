@@ -6,11 +6,11 @@ namespace gradcodec::lattice {
 Cell cell_of(Kind kind) {
   switch (kind) {
     case Kind::a2:
-      return {2, 5.0 / 72, 1 / std::sqrt(3.0), 1 / std::sqrt(3.0)};
+      return {2, 5.0 / 72, 1 / std::sqrt(3.0)};
     case Kind::d4:
-      return {4, 13.0 / 120, 1, 1};
+      return {4, 13.0 / 120, 1};
     default:
-      return {8, 929.0 / 12960, 1, 1};
+      return {8, 929.0 / 12960, 1};
   }
 }
 

@@ -183,8 +183,7 @@ auto with_lattice(Kind kind, Visit visit) {
 struct Cell {
   size_t dimension;
   double variance;  // of a coordinate of a uniform point, A2's second in units of 1
-  double radius;    // covering radius: the largest norm
-  double reach;     // the largest magnitude of a coordinate, in units of 1
+  double radius;    // covering radius: the largest norm, and here the largest coordinate, too
 };
 
 // A2: 5/72, 1/sqrt(3); D4: 13/120, 1; E8: 929/12960, 1. (Second moments G V^(2/L) with G = 5 / (36 sqrt 3) and V =

@@ -132,20 +132,13 @@ class LatticeDecoder final : public Decoder {
                        : static_cast<double>(lattice::kMaxReach) * static_cast<double>(scale_);
   }
 
-  // Of the error of element i of a chunk.
-  double variance_of(size_t i) const {
-    const auto scale = static_cast<double>(Scales(kind_, scale_).of(i % lattice::cell_of(kind_).dimension));
-    // A2's second coordinate is in units of sqrt(3) scales.
-    return lattice::cell_of(kind_).variance * scale * scale / (kind_ == Kind::a2 && i % 2 == 1 ? 3 : 1);
+  // Of each element's error.
+  double variance() const {
+    const auto scale = static_cast<double>(scale_);
+    return lattice::cell_of(kind_).variance * scale * scale;
   }
 
-  double max_error() const {
-    const Scales scales(kind_, scale_);
-    // The corners of the hexagon are at 1/3 of the second unit.
-    if (kind_ == Kind::a2)
-      return std::max(static_cast<double>(scales.first) / 2, static_cast<double>(scales.second) / 3);
-    return static_cast<double>(scale_);
-  }
+  double max_error() const { return lattice::cell_of(kind_).radius * static_cast<double>(scale_); }
 
  private:
   uint64_t vectors_of(Range range) const { return lattice::vectors_of(kind_, range.count); }
@@ -158,7 +151,8 @@ class LatticeDecoder final : public Decoder {
   Law law_of(size_t i) const {
     if (scale_ == 0) return Law::at(0);
     const Cell cell = lattice::cell_of(kind_);
-    return Law::of_cell(variance_of(i), cell.radius * static_cast<double>(scale_), cell.dimension, i % cell.dimension);
+    return Law::in_cell(cell.radius * static_cast<double>(scale_), variance(), static_cast<uint32_t>(cell.dimension),
+                        i / cell.dimension);
   }
 
   Kind kind_;
@@ -196,20 +190,16 @@ class LatticeEncoder final : public Encoder {
   }
 
   Promise promise() const override {
-    std::array<uint64_t, 2> counts = {};  // elements that are quantized, by whether their place in the chunk is odd
+    uint64_t quantized = tensor_.size();
     Code code;
-    for (uint64_t i = 0; i < chunks_.count(); ++i) {
-      const Range range = chunks_[i];
+    for (uint64_t i = 0; exceptions_ && i < chunks_.count(); ++i) {
       code.exceptions.clear();
-      if (exceptions_) read(range, code);
-      counts[0] += range.count - range.count / 2;
-      counts[1] += range.count / 2;
-      for (const Exception& exception : code.exceptions) --counts[exception.index % 2];
+      read(chunks_[i], code);
+      quantized -= code.exceptions.size();
     }
     Promise promise;
-    promise.unbiased = true;
-    promise.variance = static_cast<double>(counts[0]) * decoder_.variance_of(0) +
-                       static_cast<double>(counts[1]) * decoder_.variance_of(1);
+    promise.unbiased = promise.independent = true;
+    promise.variance = static_cast<double>(quantized) * decoder_.variance();
     promise.max_error = decoder_.max_error();
     if (decoder_.scale() != kMinScale) promise.omega = omega_;
     if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;

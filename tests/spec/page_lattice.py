@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-F4 = np.float32
+from page_numbers import F4, require
 DIMENSION = {"a2": 2, "d4": 4, "e8": 8}
 LIMIT = {"a2": 72000, "d4": 640, "e8": 40}
 HALVES = {"a2": True, "d4": False, "e8": True}
@@ -89,8 +89,8 @@ def table(kind):
     return points
 
 
-def decode(kind, scale, words, vectors, streams, shape, require):
-    """The values of all vectors. `words(vector)`: of its dither. `streams`: as listed, from (alphabet, count)."""
+def decode(kind, scale, words, vectors, streams, shape):
+    """The values of all vectors. `words(vector)`: of its dither. `streams`: the symbols of those that there are."""
     escapes, j, c_level, f_level = shape
     size = DIMENSION[kind]
     joint = streams.pop(0) if escapes == 0 or escapes < vectors else None
@@ -111,7 +111,7 @@ def decode(kind, scale, words, vectors, streams, shape, require):
             escaped += 1
         else:
             require(number <= len(table(kind)), "a point")
-            p = list(table(kind)[number - 1 if number else 0])
+            p = table(kind)[number - 1 if number else 0]
         z = dither(kind, words(vector))
         p = leave_chamber(kind, z, p)
         values += [(F4(0.5) * F4(c) - F4(of)) * s for c, of, s in zip(p, z, scales)]
