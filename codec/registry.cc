@@ -15,6 +15,7 @@
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/grid.h"
+#include "codec/schemes/lattice.h"
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/multiscale.h"
 #include "codec/schemes/natural.h"
@@ -156,7 +157,7 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dither_scheme(), &dqsg_scheme(), &qsgd_scheme(), &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(), &nuqsgd_scheme(), &alq_scheme(), &amq_scheme(), &tqsgd_scheme(), &tnqsgd_scheme(), &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(), &uniform_scheme(), &sign_scheme(), &onebit_scheme(), &topk_scheme(), &randk_scheme(), &threshold_scheme()};
+  static const std::array schemes = {&raw_scheme(), &dither_scheme(), &dqsg_scheme(), &lattice_scheme(), &qsgd_scheme(), &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(), &nuqsgd_scheme(), &alq_scheme(), &amq_scheme(), &tqsgd_scheme(), &tnqsgd_scheme(), &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(), &uniform_scheme(), &sign_scheme(), &onebit_scheme(), &topk_scheme(), &randk_scheme(), &threshold_scheme()};
   return schemes;
 }
 

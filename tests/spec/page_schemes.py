@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
+import page_lattice
 from page_numbers import Damaged, F4, float_of, require, take_float, word_of
 
 REGULAR = 2.0**126
@@ -364,6 +365,55 @@ class Sparse(Scheme):
                         lambda index: self.inner or values.view(np.uint32)[index] == 0, limit)
 
 
+class Lattice(Scheme):
+    """lattice.md"""
+
+    def __init__(self, stored, place, kind):
+        self.place, self.kind, self.size = place, kind, page_lattice.DIMENSION[kind]
+        self.scale = take_step(stored)
+
+    def fixed_params(self, count):
+        return None
+
+    def vectors(self, code):
+        return -(-code.count // self.size)
+
+    def take_params(self, reader, code):
+        vectors = self.vectors(code)
+        escapes, joint = reader.varint(), reader.varint()
+        others, first = (reader.varint(), reader.varint()) if escapes else (0, 0)
+        require(escapes <= vectors and max(joint, others, first) <= 32767, "levels")
+        require(joint == 0 if escapes == vectors else joint > 0 or escapes == 0, "J")
+        require(self.scale or joint == escapes == 0, "points where the scale is 0")
+        return escapes, joint, others, first
+
+    def streams(self, code):
+        escapes, joint, others, first = code.params
+        out = []
+        if escapes == 0 or escapes < self.vectors(code):
+            out.append(Stream(2 * joint + 1, self.vectors(code)))
+        if escapes and page_lattice.HALVES[self.kind]:
+            out.append(Stream(2, escapes))
+        if escapes:
+            out += [Stream(2 * others + 1, escapes * (self.size - 1)), Stream(2 * first + 1, escapes)]
+        return out
+
+    def words(self, code, vector):
+        def word(place):
+            if place < code.count:
+                return self.place.word(5, code.first + place)
+            return self.place.word(5, 8 * (code.first + code.count) + place % self.size, sub=1)
+        return [word(vector * self.size + j) for j in range(self.size)]
+
+    def values(self, code):
+        values = np.zeros(code.count, F4)
+        if self.scale:
+            vectors = self.vectors(code)
+            values[:] = page_lattice.decode(self.kind, self.scale, lambda vector: self.words(code, vector), vectors,
+                                            list(code.symbols), code.params)[:code.count]
+        return put_back(values, code.exceptions, lambda index: True, lambda index: 16384 * float(self.scale) or REGULAR)
+
+
 def scheme_of(text, stored, place):
     """From a scheme's text and the tensor's stored parameters."""
     text, _, below = text.partition("/")
@@ -374,6 +424,8 @@ def scheme_of(text, stored, place):
         return Grid(stored, place, "subtractive", bucket, int(params["levels"]) // 2)
     if name == "dither":
         return Grid(stored, place, "subtractive", bucket)
+    if name == "lattice":
+        return Lattice(stored, place, params.get("kind", "e8"))
     if name == "qsgd":
         return Grid(stored, place, "half", bucket, int(params["s"]))
     if name == "adaquant":
