@@ -21,7 +21,13 @@ uint64_t count_beyond_float16(std::span<const float> values) {
 }
 
 Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfinite, const Loop& loop = {}) {
-  return {random, kFirstStage, plan.chunk_len, nonfinite, loop};
+  return {.random = random,
+          .stage = kFirstStage,
+          .chunk_len = plan.chunk_len,
+          .nonfinite = nonfinite,
+          .loop = loop,
+          .kept_levels = plan.kept_levels,
+          .size = plan.info.size()};
 }
 
 class ValueEncoder final : public TensorEncoder {

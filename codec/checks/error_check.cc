@@ -128,6 +128,8 @@ void ErrorSums::add(const ErrorSums& other) {
     coordinate = other.coordinate;
     coordinate_index = other.coordinate_index;
   }
+  coordinate_limit = std::max(coordinate_limit, other.coordinate_limit);
+  coordinate_spread = std::max(coordinate_spread, other.coordinate_spread);
   laws_vary |= other.laws_vary;
   if (!fault) fault = other.fault;
   if (!first_outside) first_outside = other.first_outside;
@@ -362,7 +364,6 @@ void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out
   const auto r = static_cast<double>(trials_.count());
   const auto elements = static_cast<double>(laws_.chance());
   const double log_tail = std::log(2 * elements / options_.level);
-  const double uniform_limit = std::sqrt(r * log_tail / 6);
   for (size_t i = 0; i < view.size(); ++i) {
     const double s = view.step[i];
     if (s == 0) continue;
@@ -374,7 +375,9 @@ void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out
       const auto k = static_cast<uint64_t>(ups);
       beyond = std::max(limits().lower(k) - (f + near), limits().lower(trials_.count() - k) - (1 - f + near));
     } else {
-      const double limit = law.kind == Law::uniform ? uniform_limit : std::sqrt(2 * r * sub_gaussian(law) * log_tail);
+      const double limit = coordinate_limit(law, numbers_of(law), r, log_tail) / s;
+      out.coordinate_limit = std::max(out.coordinate_limit, limit / r);
+      out.coordinate_spread = std::max(out.coordinate_spread, std::sqrt(view.variance[i]) / s);
       beyond = (std::fabs(room.sum[i]) - r * view.eta[i]) / s / limit - 1;
     }
     if (beyond > out.coordinate) {

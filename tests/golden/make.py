@@ -82,6 +82,14 @@ CASES = [
     case("rans-bare", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER, bare="rans-dither-dqsg"),
     case("elias-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=ELIAS),
     case("elias-wide", "real.npz", "--scheme=dqsg:levels=257", coder=ELIAS),
+    *[case("truncated-" + n, "real.npz", "--scheme=" + s)
+      for n, s in [("laplace", "tnqsgd:bits=3"), ("power-law", "tnqsgd:bits=4,density=powerlaw"),
+                   ("exact", "tnqsgd:bits=8,density=powerlaw,rule=exact"), ("equal", "tqsgd:bits=2,rule=mse"),
+                   ("equal-laplace", "tqsgd:bits=1,density=laplace"), ("two-scales", "tbqsgd:bits=4"),
+                   ("two-scales-exact", "tbqsgd:bits=8,rule=exact")]],
+    case("truncated-chunks", "long.npy", "--scheme=tbqsgd:bits=3", "--chunk-log2=12", coder=RANS_DITHER),
+    case("truncated-zeros", "zeros.npy", "--scheme=tqsgd:bits=3", "--chunk-log2=12"),
+    case("truncated-exceptions", "special.npz", "--scheme=tnqsgd:bits=2", KEEP, decode=([], ["--dtype=f8"])),
 ]
 
 

@@ -129,7 +129,7 @@ TEST_CASE("e-values of honest errors that are drawn together have a mean of at m
   const std::vector<std::vector<float>> cases = {{0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F},
                                                  {0.01F, 0.02F, 1.9F, -0.01F, 0.03F, 0.01F},
                                                  {0.5F, -0.3F, 1.4F, 0.8F, -1.7F, 0.1F}};
-  const uint64_t runs = 30000;
+  const uint64_t runs = 10000;
   for (const auto& [name, kind] : kKinds) {
     for (const std::vector<float>& x : cases) {
       const std::vector<Law> laws = laws_of(x, kind);
@@ -171,8 +171,8 @@ TEST_CASE("honest errors that are drawn together, sums, and vectors: few false a
 }
 
 TEST_CASE("plain scores of sums and vectors are those of a normal law, of a subset no larger") {
-  const std::vector<float> x = spread_values(6000, 1);
-  const uint64_t runs = 400;
+  const std::vector<float> x = spread_values(3000, 1);
+  const uint64_t runs = 250;
   for (const auto& [name, kind] : kKinds) {
     std::map<std::string, double> squares;
     for (uint64_t run = 0; run < runs; ++run) {
@@ -183,10 +183,10 @@ TEST_CASE("plain scores of sums and vectors are those of a normal law, of a subs
     }
     for (const auto& [test, mean] : squares) {
       INFO(name << ", " << test << ": mean of z^2 " << mean);
-      CHECK(mean < 1.35);  // five deviations above 1
+      CHECK(mean < 1.45);  // five deviations above 1
       // Bounded above alone: errors of a subset cancel, and the square of a vector varies less than its bound.
       const bool bounded = kind == Law::subset || (kind == Law::cell && test == "variance");
-      CHECK(mean > (bounded ? 0.01 : 0.65));
+      CHECK(mean > (bounded ? 0.01 : 0.55));
     }
   }
 }
@@ -199,7 +199,7 @@ TEST_CASE("faults of errors that are drawn together, of sums, and of vectors are
     CHECK(honest.reason() == nullptr);
     CHECK(finding(honest, "support").verdict == Verdict::proved);
     CHECK(finding(honest, "variance").verdict == Verdict::kept);
-    CHECK(finding(honest, "linear x").verdict == Verdict::kept);
+    if (kind != Law::subset) CHECK(finding(honest, "linear x").verdict == Verdict::kept);  // its variance is large
     CHECK(finding(honest, "coordinate").verdict == Verdict::kept);
     CHECK(finding(honest, "uniformity").verdict == Verdict::not_covered);
     const double slope = finding(honest, "linear x").smallest,
@@ -217,7 +217,7 @@ TEST_CASE("faults of errors that are drawn together, of sums, and of vectors are
     const double far = kind == Law::subset ? law.hi : kind == Law::sum ? law.hi + 4 : 0.8 * law.hi;
     const auto stuck = [&](std::vector<double>& errors) {
       errors[777] = far;
-      errors[776] = 0;
+      errors[776] = 0;  // the other of its vector
     };
     CHECK(names(after(kind, x, stuck), "coordinate"));
   }
@@ -260,23 +260,24 @@ TEST_CASE("what only laws of these kinds can break") {
 }
 
 TEST_CASE("vectors whose coordinates lie apart are tested as vectors") {
-  // Every third element is of a vector, as after a sparsifier; the others are decoded to 0.
-  const std::vector<float> x = spread_values(3000, 5);
+  // Every fourth element is of a vector, as after a sparsifier; the others are decoded to 0.
+  const std::vector<float> x = spread_values(4000, 5);
   std::vector<Law> laws(x.size());
   uint64_t kept = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     laws[i] =
-        i % 3 == 1 ? Law::in_cell(0.5, 0.25 * DrawnErrors::kHexagon, 2, kept / 2) : Law::at(-static_cast<double>(x[i]));
-    kept += i % 3 == 1;
+        i % 4 == 1 ? Law::in_cell(0.5, 0.25 * DrawnErrors::kHexagon, 2, kept / 2) : Law::at(-static_cast<double>(x[i]));
+    kept += i % 4 == 1;
   }
-  const DrawnTrials trials(x, laws, 64, 3);
   Promise promise;
   promise.independent = true;
-  const TensorFindings findings = findings_with(trials, promise);
+  const TensorFindings findings = findings_with(DrawnTrials(x, laws, 64, 3), promise);
   CHECK(broken(findings).empty());
-  CHECK(finding(findings, "lag 4").verdict ==
-        Verdict::not_covered);  // shorter than a vector is now: 1, 4, 16 times that
-  CHECK(finding(findings, "lag 16").verdict == Verdict::kept);
+  // A vector is five long, from its first element to its last.
+  CHECK_THROWS(finding(findings, "lag 4"));
+  CHECK(finding(findings, "lag 20").verdict == Verdict::kept);
+  const auto longer = [](std::vector<double>& errors) { errors[9] = errors[13] = 0.4; };
+  CHECK(broken(findings_with(DrawnTrials(x, laws, 2, 3, longer), promise)) == "support");
 }
 
 TEST_CASE("the limits of Student's law") {
