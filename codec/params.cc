@@ -83,7 +83,7 @@ const Value& value_at(const Params& params, std::string_view name) {
 uint64_t Amount::of(uint64_t total) const {
   const auto all = static_cast<double>(total);
   if (total == 0) return 0;
-  const double wanted = percent ? std::max(1.0, std::ceil(value / 100 * all)) : value;
+  const double wanted = percent ? std::max(1.0, std::ceil(value * all / 100)) : value;
   return wanted >= all ? total : static_cast<uint64_t>(wanted);
 }
 

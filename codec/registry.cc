@@ -14,7 +14,10 @@
 #include "codec/schemes/amq.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
+#include "codec/schemes/drive.h"
+#include "codec/schemes/eden.h"
 #include "codec/schemes/grid.h"
+#include "codec/schemes/lattice.h"
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/multiscale.h"
 #include "codec/schemes/natural.h"
@@ -23,6 +26,8 @@
 #include "codec/schemes/qsgd.h"
 #include "codec/schemes/randk.h"
 #include "codec/schemes/raw.h"
+#include "codec/schemes/rotate.h"
+#include "codec/schemes/rotq.h"
 #include "codec/schemes/sign.h"
 #include "codec/schemes/tbqsgd.h"
 #include "codec/schemes/terngrad.h"
@@ -156,7 +161,13 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dither_scheme(), &dqsg_scheme(), &qsgd_scheme(), &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(), &multiscale_scheme(), &nuqsgd_scheme(), &alq_scheme(), &amq_scheme(), &tqsgd_scheme(), &tnqsgd_scheme(), &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(), &uniform_scheme(), &sign_scheme(), &onebit_scheme(), &topk_scheme(), &randk_scheme(), &threshold_scheme()};
+  static const std::array schemes = {&raw_scheme(),        &dither_scheme(),   &dqsg_scheme(),      &lattice_scheme(),
+                                     &qsgd_scheme(),       &terngrad_scheme(), &natural_scheme(),   &maxnorm_scheme(),
+                                     &multiscale_scheme(), &nuqsgd_scheme(),   &alq_scheme(),       &amq_scheme(),
+                                     &tqsgd_scheme(),      &tnqsgd_scheme(),   &tbqsgd_scheme(),    &adaquant_scheme(),
+                                     &grid_scheme(),       &uniform_scheme(),  &sign_scheme(),      &onebit_scheme(),
+                                     &topk_scheme(),       &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
+                                     &drive_scheme(),      &eden_scheme(),     &rotq_scheme()};
   return schemes;
 }
 

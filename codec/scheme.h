@@ -214,6 +214,9 @@ class Scheme {
 
   virtual Inner inner() const { return Inner::none; }
 
+  // Whether it takes Inputs::shared_scale.
+  virtual bool takes_shared_scale() const { return false; }
+
   // Sets what was not given and follows from other parameters.
   virtual void complete(Params&) const {}
 
@@ -241,6 +244,7 @@ struct SchemeChoice {
 
   bool carries_bytes() const { return scheme->carries_bytes(); }
   bool draws() const { return scheme->draws() || (inner && inner->draws()); }
+  bool takes_shared_scale() const { return scheme->takes_shared_scale() || (inner && inner->takes_shared_scale()); }
 
   // The text that a file stores: the decoder's parameters that differ from their defaults, in the scheme's order.
   std::string stored_text() const;

@@ -58,7 +58,8 @@ class Compressor {
             options_.id,
             static_cast<uint32_t>(tensor),
             walk_.chunk_len(tensor),
-            kept == options_.kept_levels.end() ? std::span<const float>() : kept->second};
+            kept == options_.kept_levels.end() ? std::span<const float>() : kept->second,
+            options_.shared_scale};
   }
 
   // The options' own object, which has an effort, if it is of that id.

@@ -26,6 +26,7 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
           .chunk_len = plan.chunk_len,
           .nonfinite = nonfinite,
           .loop = loop,
+          .shared_scale = plan.shared_scale,
           .kept_levels = plan.kept_levels,
           .size = plan.info.size()};
 }

@@ -38,6 +38,7 @@ struct TensorPlan {
   uint32_t ordinal = 0;  // in the file
   uint64_t chunk_len = 0;
   std::span<const float> kept_levels = {};  // for Inputs; outlives the plan
+  std::optional<float> shared_scale = {};   // likewise
 };
 
 class TensorEncoder {

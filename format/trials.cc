@@ -61,14 +61,19 @@ void zero_exceptions(const Code& code, std::span<float> x) {
 
 // Target, laws and key of a sample, from a chunk's code.
 void load_laws(const Decoder& decoder, const Tensor& target, const Code& code, Range range, Sample& sample) {
-  if (sample.fresh) read_into(target, range, sample.target);
+  const bool fresh = sample.fresh;
+  if (fresh) read_into(target, range, sample.target);
   Bytes key = key_of(decoder, code);
-  sample.same_laws = !sample.fresh && key == sample.key;
+  sample.same_laws = !fresh && key == sample.key;
   sample.fresh = false;
   if (sample.same_laws) return;
   sample.key = std::move(key);
-  sample.laws.resize(sample.target.size());
-  decoder.laws(code, range, sample.target, sample.laws);
+  // Stored parameters may depend on draws where laws do not: a chunk's alphabets.
+  thread_local std::vector<Law> laws;
+  laws.resize(sample.target.size());
+  decoder.laws(code, range, sample.target, laws);
+  sample.same_laws = !fresh && laws == sample.laws;
+  std::swap(sample.laws, laws);
 }
 
 // What the last stage should give in this very message, in its domain; `x` are the chunk's values without exceptions.

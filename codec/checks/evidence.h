@@ -32,6 +32,8 @@ std::vector<Finding> findings_of_chance(const Evidence& evidence);
 // decide nothing.
 std::vector<Finding> findings_without_law(const Evidence& evidence);
 
+inline constexpr uint64_t kManyTrials = 100000;  // more is not practical
+
 // What the linear tests are of, in order.
 inline constexpr std::array<std::string_view, kWeights> kWeightNames = {"x", "x/var", "1", "sign", "|x|"};
 

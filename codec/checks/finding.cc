@@ -56,7 +56,7 @@ TensorFindings ErrorCheck::findings() const {
   out.size = trials_.size();
   out.trials = trials_.count();
   out.norm = std::sqrt(laws_.norm2);
-  out.variance = laws_.variance;
+  out.variance = laws_.variance + (promise_ && !promise_->unbiased ? laws_.bias2 : 0);
   if (laws_.unknown > 0) out.variance = promise_ && promise_->variance ? *promise_->variance : kAbsent;
   if (laws_.quartic > 0) out.effective = laws_.variance * laws_.variance / laws_.quartic;
   if (laws_.norm2 > 0) out.resolution = std::sqrt(laws_.eta2 / laws_.norm2);

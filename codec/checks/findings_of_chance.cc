@@ -10,7 +10,6 @@ namespace gradcodec {
 namespace {
 
 constexpr double kVarianceMargin = 0.02;
-constexpr uint64_t kManyTrials = 100000;  // more is not practical
 
 // Not rejected: is what could have been missed less than what matters?
 void decide(Finding& finding, bool broken, double needed) {

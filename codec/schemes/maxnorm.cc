@@ -41,6 +41,7 @@ class MaxNorm final : public Scheme {
   std::string_view source() const override { return "Vineeth S., arXiv 2109.12497 (QSGDMaxNorm)"; }
 
   bool draws() const override { return true; }
+  bool takes_shared_scale() const override { return true; }
 
   void check(const Params&, bool) const override {}
 

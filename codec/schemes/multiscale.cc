@@ -216,6 +216,7 @@ class Multiscale final : public Scheme {
   std::string_view source() const override { return "Vineeth S., arXiv 2109.12497 (QSGDMaxNormMultiScale)"; }
 
   bool draws() const override { return true; }
+  bool takes_shared_scale() const override { return true; }
 
   void check(const Params& params, bool) const override {
     const size_t scales = list_of(params, "bits").size();

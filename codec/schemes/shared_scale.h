@@ -14,7 +14,7 @@ namespace gradcodec {
 // shared one, which would have to be clipped.
 inline float scale_of(const Extent& extent, const Inputs& inputs) {
   if (!inputs.shared_scale) return extent.max;
-  if (*inputs.shared_scale >= extent.max) return extent.max == 0 ? 0 : *inputs.shared_scale;
+  if (*inputs.shared_scale >= extent.max) return *inputs.shared_scale;
   throw Error(Exit::bad_input, "its largest magnitude, " + number_text(extent.max) + ", is beyond the shared scale " +
                                    number_text(*inputs.shared_scale) + ": share the largest of all workers");
 }

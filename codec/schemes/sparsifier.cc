@@ -316,17 +316,22 @@ void SparseEncoder::encode(Range range, Code& code, std::span<float> decoded) co
   put_back(code.exceptions, decoded);
 }
 
-// Sum of x^2 over all that is no exception.
-double SparseEncoder::energy() const {
+// Sum of x^2 over what is no exception, or over that part of it that is dropped.
+double SparseEncoder::energy(bool dropped) const {
   double total = 0;
-  Room<float> room, regular_room;
+  Room<float> room, counted_room;
+  Room<uint32_t> places;
   for (size_t i = 0; i < kept_->ends.size(); ++i) {
     const Range range = below_.chunk(i);
     const std::span<const float> x = tensor_.read(range, room.first(range.count));
-    const std::span<float> regular = regular_room.first(range.count);
-    std::transform(x.begin(), x.end(), regular.begin(),
+    const std::span<float> counted = counted_room.first(range.count);
+    std::transform(x.begin(), x.end(), counted.begin(),
                    [&](float value) { return kept_->is_exception(std::bit_cast<uint32_t>(value)) ? 0.0F : value; });
-    total += squares_of(regular);
+    if (dropped) {
+      below_.list_places(range, x, places.vector());
+      for (const uint32_t place : places.vector()) counted[place] = 0;
+    }
+    total += squares_of(counted);
   }
   return total;
 }
@@ -336,13 +341,14 @@ Promise SparseEncoder::own_promise() const {
   if (!kept_->draws) {
     promise.projection = true;
     promise.delta = delta_;
+    promise.variance = energy(true);
     if (kept_->size > 0) promise.max_error = static_cast<double>(magnitude_of_key(kept_->last));  // of what is dropped
     return promise;
   }
   promise.unbiased = true;
   if (kept_->count() == 0) return promise;
   const double ratio = kept_->ratio();
-  promise.variance = (ratio - 1) * energy();
+  promise.variance = (ratio - 1) * energy(false);
   promise.omega = (ratio - 1) * kRounding;
   if (*promise.omega < 1) promise.delta = 1 - *promise.omega;
   promise.max_error = static_cast<double>(largest_) * std::max(1.0, ratio - 1);
@@ -362,9 +368,10 @@ Promise SparseEncoder::promise() const {
   if (!own.projection) return both;
   if (below.target != nullptr) {
     both.target = &limited_;
-  } else if (own.max_error && below.max_error) {
-    both.max_error = std::max(*own.max_error, *below.max_error);
+    return both;
   }
+  if (own.max_error && below.max_error) both.max_error = std::max(*own.max_error, *below.max_error);
+  if (below.variance) both.variance = *own.variance + *below.variance;
   return both;
 }
 

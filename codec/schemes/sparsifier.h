@@ -143,7 +143,7 @@ class SparseEncoder final : public Encoder {
 
   const Promise& inner_promise() const;
   Promise own_promise() const;
-  double energy() const;
+  double energy(bool dropped) const;
 
   const Tensor& tensor_;
   std::shared_ptr<const Kept> kept_;

@@ -22,6 +22,10 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
         "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      {"lattice",
+       {"lattice:nmse=0.1", "lattice:kind=a2,nmse=0.1", "lattice:kind=d4,nmse=0.1", "lattice:nmse=1e-8",
+        "lattice:kind=a2,nmse=1e-8", "lattice:kind=d4,nmse=1e4", "lattice:nmse=1e4", "lattice:kind=a2,step=0.01",
+        "lattice:kind=d4,step=1e-37", "lattice:step=1e37"}},
       {"qsgd",
        {"qsgd:s=1", "qsgd:s=4", "qsgd:s=32767", "qsgd:s=127,norm=max", "qsgd:s=3,bucket=0",
         "qsgd:s=2,norm=max,bucket=1", "qsgd:s=1,norm=max", "qsgd:s=5,bucket=4194304"}},
@@ -58,7 +62,13 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
        {"tnqsgd:bits=1", "tnqsgd:bits=3,rule=mse", "tnqsgd:bits=8", "tnqsgd:bits=8,density=powerlaw,rule=exact",
         "tnqsgd:bits=2,density=powerlaw"}},
       {"tqsgd", {"tqsgd:bits=1", "tqsgd:bits=8", "tqsgd:bits=4,rule=exact", "tqsgd:bits=3,density=laplace,rule=mse"}},
-      {"tbqsgd", {"tbqsgd:bits=2", "tbqsgd:bits=4,rule=mse", "tbqsgd:bits=8,rule=exact"}}};
+      {"tbqsgd", {"tbqsgd:bits=2", "tbqsgd:bits=4,rule=mse", "tbqsgd:bits=8,rule=exact"}},
+      {"drive", {"drive", "drive:block=2", "drive:block=262144,shared=yes", "drive:scale=ls,block=64"}},
+      {"eden", {"eden:bits=1", "eden:bits=2,block=2", "eden:bits=3,block=262144", "eden:bits=4,scale=ls,shared=yes"}},
+      {"rotate",
+       {"rotate/dither:nmse=0.1", "rotate:block=2/dqsg:levels=3,bucket=100", "rotate:block=262144/dither:nmse=1e-8",
+        "rotate:shared=yes,block=64/dqsg:levels=65535", "rotate/rotate:block=16/dither:nmse=0.01", "rotate/drive"}},
+      {"rotq", {"rotq:bits=2", "rotq:bits=3,block=2", "rotq:bits=4,block=262144,shared=yes"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
   REQUIRE(found != known.end());

@@ -417,3 +417,44 @@ TEST_CASE("a contraction without chance declares its whole error, and no less") 
   CHECK(broken(run(statement(1), x, 1, 2).at(0)).empty());
   CHECK(broken(run(statement(0.999), x, 1, 2).at(0)) == std::vector<std::string>{"variance bound", "contraction"});
 }
+
+TEST_CASE("a contraction promised over a transform's draws is held to the mean over messages") {
+  // A fifth of each value is kept, so that the error is .64 of the squares.
+  const auto statement = [](double delta, bool projection) {
+    const auto nothing = [](std::span<float>) {};
+    return Statement{.message =
+                         [=](std::span<const float> x, const Random&) {
+                           Floats out(x.begin(), x.end());
+                           for (float& value : out) value *= 0.2F;
+                           return StatedMessage{out, {}};
+                         },
+                     .laws =
+                         [=](std::span<const float> x, std::span<Law> laws) {
+                           for (size_t i = 0; i < x.size(); ++i) {
+                             laws[i] = Law::at(static_cast<double>(0.2F * x[i]) - static_cast<double>(x[i]));
+                           }
+                         },
+                     .promise =
+                         [=](std::span<const float>) {
+                           Promise promise;
+                           promise.delta = delta;
+                           promise.projection = projection;
+                           return promise;
+                         },
+                     .before = Decoder::Before::transform,
+                     .there = nothing,
+                     .back = nothing};
+  };
+  const Floats x = large();
+  const auto verdict = [&](double delta, bool projection, uint64_t trials) {
+    return finding(run(statement(delta, projection), x, 1, trials).at(0), "contraction").verdict;
+  };
+  CHECK(verdict(0.36 - 1e-5, true, 4) == Verdict::proved);
+  CHECK(verdict(0.36 + 1e-5, true, 4) == Verdict::broken);
+  CHECK(verdict(0.36 + 1e-5, false, 64) == Verdict::undecided);  // it may be chance
+  CHECK(verdict(0.9, false, 64) == Verdict::broken);
+  CHECK(verdict(0.1, false, 256) == Verdict::kept);
+  const TensorFindings few = run(statement(0.3, false), x, 1, 4).at(0);
+  CHECK(finding(few, "contraction").measured == Approx(0.64).epsilon(1e-5));
+  CHECK(finding(few, "contraction").trials_needed > 1000);
+}

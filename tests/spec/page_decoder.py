@@ -305,7 +305,9 @@ class Decoder:
         self.symbols, self.scheme = CODERS[coder], None
         if text != "raw":
             require(self.tensor.code in FLOATS, "scheme")
-            self.scheme = scheme_of(text, stored, Place(*keys, ordinal, self.tensor.shape))
+            length, size = schema.chunk_len(self.tensor), self.tensor.size
+            chunks = [min(length, size - first) for first in range(0, size, length)]
+            self.scheme = scheme_of(text, stored, Place(*keys, ordinal, self.tensor.shape, chunks))
 
     def chunk(self, reader, form, exceptions, first, count):
         """The bytes that the digest is of, and the elements."""
@@ -465,7 +467,7 @@ def read_schema_file(data):
     return Schema(body), check
 
 
-NO_DRAWS = ("raw", "uniform", "sign", "onebit")
+NO_DRAWS = ("raw", "uniform", "sign", "onebit", "topk", "threshold")
 
 
 def draws(text):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
+import page_lattice
+import page_rotation
 from page_numbers import Damaged, F4, float_of, require, take_float, word_of
 
 REGULAR = 2.0**126
@@ -15,13 +17,15 @@ def dither_context(word):
 
 
 class Place:
-    """Where a scheme stands: whose draws, which tensor, which stage."""
+    """Where a scheme stands: whose draws, which tensor, which chunks (how many elements each), which stage."""
 
-    def __init__(self, key, step_key, ordinal, shape, stage=0):
+    def __init__(self, key, step_key, ordinal, shape, chunks, stage=0):
         self.key, self.step_key, self.ordinal, self.shape, self.stage = key, step_key, ordinal, shape, stage
+        self.chunks = chunks
 
-    def below(self):
-        return Place(self.key, self.step_key, self.ordinal, self.shape, self.stage + 1)
+    def below(self, shape=None, chunks=None):
+        return Place(self.key, self.step_key, self.ordinal, self.shape if shape is None else shape,
+                     self.chunks if chunks is None else chunks, self.stage + 1)
 
     def word(self, purpose, i, sub=0, shared=False):
         return word_of(self.step_key if shared else self.key, self.ordinal, purpose, self.stage, i, sub)
@@ -276,8 +280,206 @@ class Means(Scheme):
         return put_back(values, code.exceptions, lambda index: symbols[index] == 0)
 
 
+def rice_list(reader, k, n):
+    """indices.md"""
+    missing = k > n // 2
+    written = n - k if missing else k
+    if written == 0:
+        return list(range(n)) if missing else []
+    bits = (byte >> i & 1 for byte in iter(lambda: reader.uint(1), None) for i in range(8))
+    taken = 0
+
+    def take(count):
+        nonlocal taken
+        taken += count
+        return sum(next(bits) << i for i in range(count))
+    r, place, gaps, places = take(5), 0, [], []
+    for _ in range(written):
+        high = 0
+        while take(1) == 0:
+            high += 1
+        gaps.append(high << r | take(r))
+        place += gaps[-1]
+        require(place < n, "place")
+        places.append(place)
+        place += 1
+    require(take(-taken % 8) == 0, "bits after the list")
+    sizes = [sum((gap >> s) + 1 + s for gap in gaps) for s in range(32)]
+    require(sizes.index(min(sizes)) == r, "not the shortest list")
+    return sorted(set(range(n)) - set(places)) if missing else places
+
+
+class Sparse(Scheme):
+    """sparsifier.md"""
+
+    def __init__(self, stored, place, drawn, shared, below):
+        self.place, self.drawn, self.shared = place, drawn, shared
+        self.counts = [stored.varint() for _ in place.chunks]
+        require(all(kept <= count for kept, count in zip(self.counts, place.chunks)), "kept counts")
+        self.size, self.total = sum(place.chunks), sum(self.counts)
+        self.last = 0
+        if drawn and self.size:
+            require(self.total > 0, "nothing drawn")
+            self.last = stored.uint(4)
+        if below:
+            self.inner = scheme_of(below, stored, place.below((self.total,), self.counts))
+
+    def fixed_params(self, count):
+        return 0 if self.drawn else None
+
+    def chunk_of(self, code):
+        """Which of the chunks that are not empty begins there."""
+        starts = np.cumsum([0, *self.place.chunks])
+        return next((i for i, count in enumerate(self.place.chunks) if count and starts[i] == code.first), None)
+
+    def inner_range(self, code):
+        i = self.chunk_of(code)
+        return (0, 0) if code.count == 0 else (sum(self.counts[:i]), self.counts[i])
+
+    def take_params(self, reader, code):
+        kept = self.inner_range(code)[1]
+        if not self.drawn:
+            return rice_list(reader, kept, code.count)
+        words = [self.place.word(3, code.first + i, shared=self.shared) for i in range(code.count)]
+        places = [i for i, word in enumerate(words) if word < self.last]
+        equal = [i for i, word in enumerate(words) if word == self.last]
+        require(len(places) <= kept <= len(places) + len(equal), "another number was drawn")
+        return sorted(places + equal[:kept - len(places)])
+
+    def streams(self, code):
+        return [] if self.inner else [Stream(256, len(code.params)), Stream(0, 3 * len(code.params))]
+
+    def values(self, code):
+        k, values = len(code.params), np.zeros(code.count, F4)
+        if self.inner:
+            values[code.params] = self.inner.values(code.below)
+        else:
+            high, low = code.symbols
+            bits = [high[j] << 24 | low[2 * k + j] << 16 | low[k + j] << 8 | low[j] for j in range(k)]
+            kept = np.array(bits, np.uint32).view(F4)
+            require(all(abs(float(x)) <= REGULAR for x in kept), "a kept value")
+            values[code.params] = kept
+
+        def limit(_):
+            return REGULAR * self.total / self.size if self.drawn else REGULAR
+        return put_back(values, code.exceptions,
+                        lambda index: self.inner or values.view(np.uint32)[index] == 0, limit)
+
+
+class Lattice(Scheme):
+    """lattice.md"""
+
+    def __init__(self, stored, place, kind):
+        self.place, self.kind, self.size = place, kind, page_lattice.DIMENSION[kind]
+        self.scale = take_step(stored)
+
+    def fixed_params(self, count):
+        return None
+
+    def vectors(self, code):
+        return -(-code.count // self.size)
+
+    def take_params(self, reader, code):
+        vectors = self.vectors(code)
+        escapes, joint = reader.varint(), reader.varint()
+        others, first = (reader.varint(), reader.varint()) if escapes else (0, 0)
+        require(escapes <= vectors and max(joint, others, first) <= 32767, "levels")
+        require(joint == 0 if escapes == vectors else joint > 0 or escapes == 0, "J")
+        require(self.scale or joint == escapes == 0, "points where the scale is 0")
+        return escapes, joint, others, first
+
+    def streams(self, code):
+        escapes, joint, others, first = code.params
+        out = []
+        if escapes == 0 or escapes < self.vectors(code):
+            out.append(Stream(2 * joint + 1, self.vectors(code)))
+        if escapes and page_lattice.HALVES[self.kind]:
+            out.append(Stream(2, escapes))
+        if escapes:
+            out += [Stream(2 * others + 1, escapes * (self.size - 1)), Stream(2 * first + 1, escapes)]
+        return out
+
+    def words(self, code, vector):
+        def word(place):
+            if place < code.count:
+                return self.place.word(5, code.first + place)
+            return self.place.word(5, 8 * (code.first + code.count) + place % self.size, sub=1)
+        return [word(vector * self.size + j) for j in range(self.size)]
+
+    def values(self, code):
+        values = np.zeros(code.count, F4)
+        if self.scale:
+            vectors = self.vectors(code)
+            values[:] = page_lattice.decode(self.kind, self.scale, lambda vector: self.words(code, vector), vectors,
+                                            list(code.symbols), code.params)[:code.count]
+        return put_back(values, code.exceptions, lambda index: True, lambda index: 16384 * float(self.scale) or REGULAR)
+
+
+class NormalLevels(Scheme):
+    """nearest_normal.md, rounded_normal.md"""
+
+    def __init__(self, place, bits, bucket, rounds):
+        self.place, self.bits, self.bucket, self.rounds = place, bits, bucket, rounds
+
+    def fixed_params(self, count):
+        return (8 if self.rounds else 4) * -(-count // self.bucket)
+
+    def take_params(self, reader, code):
+        return [page_rotation.take_table(reader, self.bits, self.rounds) for _ in range(-(-code.count // self.bucket))]
+
+    def streams(self, code):
+        return [Stream(2**self.bits, code.count, self.contexts(code) if self.rounds else None)]
+
+    def values(self, code):
+        (symbols,), values = code.symbols, np.zeros(code.count, F4)
+        require(not code.exceptions, "exception without need")
+        for i, symbol in enumerate(symbols):
+            table = code.params[i // self.bucket]
+            require(table or symbol == 2**(self.bits - 1), "symbol where the scale is 0")
+            values[i] = table[symbol] if table else 0
+        return values
+
+
+class Rotation(Scheme):
+    """rotation.md"""
+
+    def __init__(self, stored, place, name, params, below):
+        self.place, self.shared, self.block = place, params.get("shared") == "yes", int(params.get("block", 4096))
+        chunks = [page_rotation.padded(count, self.block) for count in place.chunks]
+        its_place = place.below((sum(chunks),), chunks)
+        if name == "rotate":
+            self.inner = scheme_of(below, stored, its_place)
+        else:
+            bits = 1 if name == "drive" else int(params["bits"])
+            self.inner = NormalLevels(its_place, bits, self.block, name == "rotq")
+
+    def inner_range(self, code):
+        before, first = 0, 0
+        for count in self.place.chunks:
+            if before == code.first and count == code.count:
+                break
+            before, first = before + count, first + page_rotation.padded(count, self.block)
+        return first, page_rotation.padded(code.count, self.block)
+
+    def streams(self, code):
+        return []
+
+    def values(self, code):
+        for _, bits in code.below.exceptions:
+            require(abs(float(float_of(bits))) <= 2.0**108, "exception below")
+
+        def is_negative(i):
+            place = code.first + i
+            return self.place.word(4, place // 32, shared=self.shared) >> place % 32 & 1
+
+        rotated = self.inner.values(code.below)
+        values = page_rotation.rotate_back(rotated, code.count, self.block, is_negative)
+        return put_back(values, code.exceptions, lambda index: True, lambda index: 2.0**96)
+
+
 def scheme_of(text, stored, place):
     """From a scheme's text and the tensor's stored parameters."""
+    text, _, below = text.partition("/")
     name, _, params = text.partition(":")
     params = dict(item.split("=") for item in params.split(",")) if params else {}
     bucket = int(params.get("bucket", 0))
@@ -285,6 +487,8 @@ def scheme_of(text, stored, place):
         return Grid(stored, place, "subtractive", bucket, int(params["levels"]) // 2)
     if name == "dither":
         return Grid(stored, place, "subtractive", bucket)
+    if name == "lattice":
+        return Lattice(stored, place, params.get("kind", "e8"))
     if name == "qsgd":
         return Grid(stored, place, "half", bucket, int(params["s"]))
     if name == "adaquant":
@@ -306,6 +510,10 @@ def scheme_of(text, stored, place):
         return Natural(stored, place)
     if name == "multiscale":
         return Multiscale(stored, place, [int(b) for b in params.get("bits", "4-8").split("-")])
+    if name in ("topk", "threshold", "randk"):
+        return Sparse(stored, place, name == "randk", params.get("shared") == "yes", below)
+    if name in ("rotate", "drive", "eden", "rotq"):
+        return Rotation(stored, place, name, params, below)
     if name in ("sign", "onebit"):
         return Means(stored, place, name == "onebit", params.get("axis", "tensor"))
     raise Damaged("scheme " + name)

@@ -51,6 +51,7 @@ TEST_CASE("topk by hand") {
   CHECK(sent(x, "topk:k=2").decoded == std::vector<float>{4, -3, 0, 0});
   CHECK(energy(x, sent(x, "topk:k=2").decoded) == 5);
   CHECK(promise_of(x, "topk:k=2").delta == 0.5);
+  CHECK(promise_of(x, "topk:k=2").variance == 5);
   // Ties by place, also across chunks; signs do not count.
   CHECK(sent({1, -2, 2, -2, 2, 1}, "topk:k=2", 3).decoded == std::vector<float>{0, -2, 2, 0, 0, 0});
   CHECK(sent({1, -2, 2, -2, 2, 1}, "topk:k=3", 3).decoded == std::vector<float>{0, -2, 2, -2, 0, 0});
@@ -60,6 +61,8 @@ TEST_CASE("topk by hand") {
   CHECK(sent(x, "topk:k=1%").decoded == std::vector<float>{4, 0, 0, 0});
   CHECK(sent(x, "topk:k=51%").decoded == std::vector<float>{4, -3, 2, 0});
   CHECK(sent(x, "topk:k=100%").decoded == x);
+  const std::vector<float> hundred(100, 1.0F), seven = sent(hundred, "topk:k=7%").decoded;
+  CHECK(std::count(seven.begin(), seven.end(), 1.0F) == 7);  // 7 / 100 * 100 is more than 7 in float64
   CHECK_THROWS_WITH(parse_scheme("topk:k=0"), Catch::Contains("'k'"));
   CHECK_THROWS_WITH(parse_scheme("topk"), Catch::Contains("needs 'k="));
 }
@@ -125,6 +128,9 @@ TEST_CASE("topk promises a projection, and over an unbiased scheme a contraction
   const Promise over = promise_of(x, "topk:k=10%/dither:nmse=0.01");
   REQUIRE(over.delta);
   CHECK(*over.delta == Approx(0.1 * 0.99).epsilon(1e-4));
+  const double norm2 = energy(x, std::vector<float>(x.size())), dropped = *alone.variance;
+  CHECK(dropped == Approx(energy(x, sent(x, "topk:k=10%").decoded)));
+  CHECK(*over.variance == Approx(dropped + 0.01 * (norm2 - dropped)).epsilon(1e-4));
   CHECK_FALSE(promise_of(x, "topk:k=10%/dqsg:levels=3").delta);  // omega = 500 / 12
   CHECK_FALSE(promise_of({}, "topk:k=10%").delta);
   std::vector<float> magnitudes = x;
