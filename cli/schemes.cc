@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,9 +18,7 @@ struct SchemesArguments {
   bool json = false;
 };
 
-std::string number_text(const ParamSpec& spec, double value) {
-  return spec.kind == ParamSpec::integer ? std::to_string(static_cast<int64_t>(value)) : Json(value).dump();
-}
+constexpr std::array<const char*, 5> kKinds = {"integer", "real", "choice", "list", "amount"};
 
 std::string indented(std::string_view text) {
   std::string out = "  ";
@@ -30,11 +29,11 @@ std::string indented(std::string_view text) {
 void print_params(const Scheme& scheme) {
   if (scheme.params().empty()) std::printf("  none\n");
   for (const ParamSpec& spec : scheme.params()) {
-    const std::string fallback = spec.required   ? "required"
-                                 : spec.fallback ? "default " + std::to_string(*spec.fallback)
-                                                 : "optional";
-    std::printf("  %-8s %s; %s to %s; %s\n", std::string(spec.name).c_str(), std::string(spec.help).c_str(),
-                number_text(spec, spec.min).c_str(), number_text(spec, spec.max).c_str(), fallback.c_str());
+    const std::string fallback = spec.required            ? "required"
+                                 : !spec.fallback.empty() ? "default " + std::string(spec.fallback)
+                                                          : "optional";
+    std::printf("  %-8s %s; %s; %s\n", std::string(spec.name).c_str(), std::string(spec.help).c_str(),
+                range_text(spec).c_str(), fallback.c_str());
   }
 }
 
@@ -47,10 +46,16 @@ void print_scheme(const Scheme& scheme) {
 Json scheme_json(const Scheme& scheme) {
   Json params = Json::array();
   for (const ParamSpec& spec : scheme.params()) {
-    Json param = {{"name", spec.name}, {"kind", spec.kind == ParamSpec::integer ? "integer" : "real"},
-                  {"help", spec.help}, {"min", spec.min},
-                  {"max", spec.max},   {"required", spec.required}};
-    if (spec.fallback) param["default"] = *spec.fallback;
+    Json param = {{"name", spec.name}, {"kind", kKinds[spec.kind]}, {"help", spec.help}};
+    if (spec.kind == ParamSpec::choice) {
+      param["choices"] = spec.choices;
+    } else {
+      param["min"] = spec.min;
+      param["max"] = spec.max;
+    }
+    param["required"] = spec.required;
+    param["example"] = example_text(spec);
+    if (!spec.fallback.empty()) param["default"] = spec.fallback;
     params.push_back(std::move(param));
   }
   return {{"name", scheme.name()},

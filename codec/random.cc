@@ -9,6 +9,11 @@ namespace {
 
 // Counter word 3 of a message's key, "msg1" in ASCII. No draw can have it: its purpose byte, 's', is none of ours.
 constexpr uint32_t kMessageScope = 0x6D736731;
+constexpr uint32_t kStepScope = 0x73746531;  // "ste1": likewise
+
+uint32_t tag_of(Purpose purpose, uint8_t stage, uint16_t sub) {
+  return uint32_t{stage} << 24 | uint32_t{static_cast<uint8_t>(purpose)} << 16 | sub;
+}
 
 std::array<uint32_t, 2> words_of(uint64_t value) {
   return {static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)};
@@ -30,9 +35,18 @@ std::array<uint32_t, 2> message_key(const MessageId& id) {
   return {words[0], words[1]};
 }
 
+std::array<uint32_t, 2> step_key(const MessageId& id) {
+  const auto step = words_of(id.step.value_or(0));
+  const auto words = philox(words_of(id.seed), {step[0], step[1], 0, kStepScope});
+  return {words[0], words[1]};
+}
+
 kernels::Draws Random::draws(Purpose purpose, uint8_t stage, uint16_t sub) const {
-  const uint32_t tag = uint32_t{stage} << 24 | uint32_t{static_cast<uint8_t>(purpose)} << 16 | sub;
-  return {key_, ordinal_, tag};
+  return {key_, ordinal_, tag_of(purpose, stage, sub)};
+}
+
+kernels::Draws Random::shared_draws(Purpose purpose, uint8_t stage, uint16_t sub) const {
+  return {step_key_, ordinal_, tag_of(purpose, stage, sub)};
 }
 
 }  // namespace gradcodec

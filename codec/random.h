@@ -12,7 +12,7 @@
 namespace gradcodec {
 
 // What a draw is for; one byte of the counter. The numbers are on disk in effect: never reuse one.
-enum class Purpose : uint8_t { rounding = 1, narrowing = 2 };
+enum class Purpose : uint8_t { rounding = 1, narrowing = 2, subset = 3, rotation = 4, cell = 5 };
 
 // Position of a part in a composition of schemes, given by whoever composes. Two stages never share a draw.
 inline constexpr uint8_t kFirstStage = 0;
@@ -31,17 +31,24 @@ struct MessageId {
 // philox(key = seed, counter = {step low, step high, worker, kMessageScope}), the one not given counting as 0.
 std::array<uint32_t, 2> message_key(const MessageId& id);
 
+// The key of what the workers of a step share: the first two words of philox(key = seed, counter = {step low, step
+// high, 0, kStepScope}), no step counting as 0.
+std::array<uint32_t, 2> step_key(const MessageId& id);
+
 // The random numbers of one tensor of one message.
 class Random {
  public:
   // `ordinal`: the tensor's place among all tensors of the file, in stored order.
-  Random(const MessageId& id, uint32_t ordinal) : key_(message_key(id)), ordinal_(ordinal) {}
+  Random(const MessageId& id, uint32_t ordinal) : key_(message_key(id)), step_key_(step_key(id)), ordinal_(ordinal) {}
 
   // Word i of the result's stream is the draw of coordinate i of the tensor that the stage receives.
   kernels::Draws draws(Purpose purpose, uint8_t stage, uint16_t sub = 0) const;
 
+  // The same of the step: equal for all its workers.
+  kernels::Draws shared_draws(Purpose purpose, uint8_t stage, uint16_t sub = 0) const;
+
  private:
-  std::array<uint32_t, 2> key_;
+  std::array<uint32_t, 2> key_, step_key_;
   uint32_t ordinal_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/registry.h"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
+#include <optional>
 
 #include "codec/coders/elias.h"
 #include "codec/coders/pack.h"
@@ -20,37 +20,11 @@ constexpr int kZstdLevel = 3;
 
 [[noreturn]] void fail(const std::string& text) { throw Error(Exit::usage, text); }
 
-std::string number_text(double value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return std::string(text.data(), end);
-}
-
 template <typename T>
 std::string list_of_names(std::span<const T* const> things) {
   std::string names;
   for (const T* thing : things) names += (names.empty() ? "" : ", ") + std::string(thing->name());
   return names;
-}
-
-Value parse_value(const ParamSpec& spec, std::string_view text) {
-  const char* const end = text.data() + text.size();
-  const std::string range = " from " + number_text(spec.min) + " to " + number_text(spec.max);
-  if (spec.kind == ParamSpec::integer) {
-    int64_t value = 0;
-    const auto [at, error] = std::from_chars(text.data(), end, value);
-    const bool whole = error == std::errc() && at == end && std::to_string(value) == text;
-    if (!whole || static_cast<double>(value) < spec.min || static_cast<double>(value) > spec.max) {
-      fail("'" + std::string(spec.name) + "' takes a whole number" + range + ", not '" + escaped(text) + "'");
-    }
-    return value;
-  }
-  double value = 0;
-  const auto [at, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || at != end || !(value >= spec.min && value <= spec.max)) {
-    fail("'" + std::string(spec.name) + "' takes a number" + range + ", not '" + escaped(text) + "'");
-  }
-  return value;
 }
 
 const ParamSpec& find_param(const Scheme& scheme, std::string_view key) {
@@ -66,8 +40,12 @@ const ParamSpec& find_param(const Scheme& scheme, std::string_view key) {
 void fill_in(const Scheme& scheme, Params& params) {
   for (const ParamSpec& spec : scheme.params()) {
     if (params.count(spec.name) != 0) continue;
-    if (spec.required) fail("scheme '" + std::string(scheme.name()) + "' needs '" + std::string(spec.name) + "=...'");
-    if (spec.fallback) params.emplace(spec.name, *spec.fallback);
+    if (spec.required) {
+      const std::string name(spec.name);
+      fail("scheme '" + std::string(scheme.name()) + "' needs '" + name + "=...', " + range_text(spec) +
+           ": for example " + name + "=" + example_text(spec));
+    }
+    if (!spec.fallback.empty()) params.emplace(spec.name, parse_value(spec, spec.fallback));
   }
 }
 
@@ -111,17 +89,48 @@ bool is_scheme_text(std::string_view text) {
   }
 }
 
+SchemeChoice parse(std::string_view text, bool encoding);
+
+// What stands behind the '/' of a/b, and whether a takes one.
+void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, bool encoding) {
+  const Scheme& scheme = *choice.scheme;
+  const std::string name(scheme.name());
+  if (!text) {
+    if (scheme.inner() != Inner::required) return;
+    fail("scheme '" + name + "' needs one behind it, for example " + name + "/qsgd:s=4");
+  }
+  if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
+  choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
+  if (choice.inner->carries_bytes()) fail("'raw' stands alone");
+}
+
 SchemeChoice parse(std::string_view text, bool encoding) {
-  if (text.find_first_of("/+") != std::string_view::npos) {
-    fail("'/' and '+' stand for compositions of schemes, which this version does not have");
+  if (text.find('+') != std::string_view::npos)
+    fail("'+' stands for sums of schemes, which this version does not have");
+  std::optional<std::string_view> inner;
+  if (const size_t slash = text.find('/'); slash != std::string_view::npos) {
+    inner = text.substr(slash + 1);
+    text = text.substr(0, slash);
   }
   const size_t colon = text.find(':');
   const Scheme& scheme = scheme_named(text.substr(0, colon));
-  SchemeChoice choice{&scheme, {}};
+  SchemeChoice choice{.scheme = &scheme};
   if (colon != std::string_view::npos) parse_params(scheme, text.substr(colon + 1), choice.params);
   fill_in(scheme, choice.params);
   scheme.check(choice.params, encoding);
+  parse_inner(choice, inner, encoding);
   return choice;
+}
+
+// The first name of a scheme's text that is none of ours; nothing if all are.
+std::optional<std::string_view> unknown_scheme(std::string_view text) {
+  while (true) {
+    const size_t end = text.find_first_of("/+");
+    const std::string_view name = text.substr(0, std::min(end, text.find(':')));
+    if (find_scheme(name) == nullptr) return name;
+    if (end == std::string_view::npos) return std::nullopt;
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace
@@ -178,25 +187,11 @@ CoderPair coders_for_level(unsigned level) {
   return {level < 4 ? &rans_coder() : &rans_dither_coder(), &zstd_coder(kEffort[level - 2])};
 }
 
-std::string SchemeChoice::stored_text() const {
-  std::string text(scheme->name());
-  char separator = ':';
-  for (const ParamSpec& spec : scheme->params()) {
-    const auto found = params.find(spec.name);
-    if (!spec.decoder_needs || found == params.end()) continue;
-    const int64_t value = std::get<int64_t>(found->second);
-    if (spec.fallback == value) continue;
-    text += separator + std::string(spec.name) + "=" + std::to_string(value);
-    separator = ',';
-  }
-  return text;
-}
-
 SchemeChoice parse_scheme(std::string_view text) {
   try {
     return parse(text, true);
   } catch (const Error& error) {
-    if (find_scheme(text.substr(0, text.find(':'))) == nullptr) throw;  // the text says all
+    if (unknown_scheme(text)) throw;  // its text says all
     throw Error(error.code(), "scheme '" + escaped(text) + "': " + error.text());
   }
 }
@@ -204,8 +199,7 @@ SchemeChoice parse_scheme(std::string_view text) {
 SchemeChoice parse_stored_scheme(std::string_view text) {
   if (!is_scheme_text(text))
     throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' has not the form of one");
-  if (find_scheme(text.substr(0, text.find_first_of(":/+"))) == nullptr ||
-      text.find_first_of("/+") != std::string_view::npos) {
+  if (unknown_scheme(text) || text.find('+') != std::string_view::npos) {
     throw Error(Exit::unsupported, "scheme '" + escaped(text) + "' is not known to this version");
   }
   try {

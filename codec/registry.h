@@ -1,5 +1,5 @@
 // The tables of schemes and coders, and the text that names a scheme with its parameters:
-//   NAME[:KEY=VALUE[,KEY=VALUE]...]     dqsg:levels=5,bucket=512
+//   NAME[:KEY=VALUE[,KEY=VALUE]...][/NAME...]     dqsg:levels=5,bucket=512   topk:k=1%/qsgd:s=4
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,15 +37,6 @@ struct CoderPair {
 CoderPair coders_for_level(unsigned level);
 
 inline constexpr unsigned kDefaultLevel = 5;
-
-// A scheme with its parameters: defaults filled in, each in its range, checked together.
-struct SchemeChoice {
-  const Scheme* scheme = nullptr;
-  Params params;
-
-  // The text that a file stores: the decoder's parameters that differ from their defaults, in the scheme's order.
-  std::string stored_text() const;
-};
 
 // A user's text. Throws Error(usage) saying which part is wrong and what is possible.
 SchemeChoice parse_scheme(std::string_view text);

@@ -62,13 +62,12 @@ std::span<float> chunk_room(uint64_t count);
 template <typename Look, typename Add>
 void scan_chunks(const Tensor& tensor, const Inputs& inputs, Look look, Add add) {
   constexpr uint64_t kAtOnce = 1024;  // found and not yet added: bounds the memory
-  const uint64_t len = inputs.chunk_len, chunks = (tensor.size() + len - 1) / len;
+  const Chunks chunks(tensor.size(), inputs);
   std::vector<std::invoke_result_t<Look, Range, std::span<const float>>> found;
-  for (uint64_t first = 0; first < chunks; first += kAtOnce) {
-    found.resize(static_cast<size_t>(std::min(kAtOnce, chunks - first)));
+  for (uint64_t first = 0; first < chunks.count(); first += kAtOnce) {
+    found.resize(static_cast<size_t>(std::min(kAtOnce, chunks.count() - first)));
     const Job job = [&](uint64_t i) {
-      const uint64_t at = (first + i) * len;
-      const Range range{at, std::min(len, tensor.size() - at)};
+      const Range range = chunks[first + i];
       found[static_cast<size_t>(i)] = look(range, tensor.read(range, chunk_room(range.count)));
     };
     if (inputs.loop) {

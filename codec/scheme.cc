@@ -3,8 +3,56 @@
 
 namespace gradcodec {
 
+Code& Code::below() {
+  if (!inner) inner = std::make_unique<Code>();
+  return *inner;
+}
+
+Inputs Inputs::below() const {
+  Inputs inputs = *this;
+  ++inputs.stage;
+  inputs.inner = nullptr;  // SchemeChoice::prepare sets it
+  return inputs;
+}
+
+void Decoder::take_params(Range range, ByteReader& payload, Code& code) const {
+  const std::optional<uint64_t> size = params_size(range);
+  if (!size) throw Error(Exit::bug, "a scheme does not take its chunks' parameters");
+  const ByteView params = payload.get_bytes(*size);
+  code.params.assign(params.begin(), params.end());
+}
+
+Range Decoder::inner_range(const Code&, Range) const { throw Error(Exit::bug, "there is no scheme below"); }
+
 void Decoder::contexts(const Code&, size_t, Range, std::span<uint16_t>) const {
   throw Error(Exit::bug, "contexts of a stream that has none");
+}
+
+std::unique_ptr<Encoder> SchemeChoice::prepare(const Tensor& tensor, const Inputs& inputs) const {
+  Inputs own = inputs;
+  own.inner = inner.get();
+  return scheme->prepare(tensor, params, own);
+}
+
+std::unique_ptr<Decoder> SchemeChoice::restore(ByteReader& stored, const Inputs& inputs) const {
+  Inputs own = inputs;
+  own.inner = inner.get();
+  return scheme->restore(params, stored, own);
+}
+
+std::string SchemeChoice::stored_text() const {
+  std::string text(scheme->name());
+  char separator = ':';
+  for (const ParamSpec& spec : scheme->params()) {
+    const auto found = params.find(spec.name);
+    if (!spec.decoder_needs || found == params.end()) continue;
+    const std::string value = value_text(found->second);
+    if (value == spec.fallback) continue;
+    text += separator + std::string(spec.name) + "=" + value;
+    separator = ',';
+  }
+  if (inner) text += "/" + inner->stored_text();
+  return text;
 }
 
 }  // namespace gradcodec

@@ -9,38 +9,23 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "codec/bytes.h"
 #include "codec/coder.h"
 #include "codec/law.h"
 #include "codec/loop.h"
+#include "codec/params.h"
 #include "codec/promise.h"
 #include "codec/random.h"
 #include "codec/tensor.h"
 
 namespace gradcodec {
-
-using Value = std::variant<int64_t, double>;
-
-// One parameter of a scheme. Parsing, help, and the text that is stored all come from this.
-struct ParamSpec {
-  enum Kind { integer, real } kind;
-  std::string_view name, help;
-  double min, max;  // both allowed
-  bool required = false;
-  std::optional<int64_t> fallback;  // an integer that is not given has this value
-  bool decoder_needs = false;       // kept in the file's scheme text; integers only
-};
-
-using Params = std::map<std::string, Value, std::less<>>;
 
 // A value that a quantizer cannot take, kept exactly.
 struct Exception {
@@ -54,9 +39,12 @@ struct Code {
   std::vector<Stream> streams;        // in a fixed order
   std::vector<Exception> exceptions;  // by index
   std::vector<float> scratch;         // room to read into; reused from chunk to chunk
+  std::unique_ptr<Code> inner;        // of the scheme below, if there is one
+
+  Code& below();  // inner, made if it is not there
 };
 
-// What a chunk's code must look like.
+// What a stream must look like.
 struct StreamShape {
   uint32_t alphabet;
   uint64_t count;
@@ -67,9 +55,12 @@ struct StreamShape {
 class StreamShapes {
  public:
   static constexpr size_t kMost = 8;
-  StreamShapes(std::initializer_list<StreamShape> shapes) : size_(shapes.size()) {
-    if (size_ > kMost) throw Error(Exit::bug, "a scheme of " + std::to_string(size_) + " streams");
-    std::copy(shapes.begin(), shapes.end(), shapes_.begin());
+  StreamShapes(std::initializer_list<StreamShape> shapes) {
+    for (const StreamShape& shape : shapes) add(shape);
+  }
+  void add(const StreamShape& shape) {
+    if (size_ == kMost) throw Error(Exit::bug, "a scheme of too many streams");
+    shapes_[size_++] = shape;
   }
   size_t size() const { return size_; }
   const StreamShape* data() const { return shapes_.data(); }
@@ -78,36 +69,72 @@ class StreamShapes {
   const StreamShape& operator[](size_t i) const { return shapes_[i]; }
 
  private:
-  std::array<StreamShape, kMost> shapes_;
-  size_t size_;
-};
-
-struct ChunkShape {
-  uint64_t params_size;
-  StreamShapes streams;
+  std::array<StreamShape, kMost> shapes_ = {};
+  size_t size_ = 0;
 };
 
 // What to do with NaN and infinities: refuse the tensor, or list them as exceptions.
 enum class Nonfinite : uint8_t { error, keep };
 
-// What a stage is given beside its tensor and its parameters.
+struct SchemeChoice;
+
+// What a stage is given beside its tensor and its parameters. `stage` is its place in the composition, which nobody but
+// SchemeChoice counts: two stages never share a draw.
 struct Inputs {
   Random random;
   uint8_t stage;
   uint64_t chunk_len;  // elements; every chunk but the last has this many
   Nonfinite nonfinite = Nonfinite::error;
   Loop loop = {};  // for prepare alone, while it runs
+  // Below a sparsifier chunks are uneven: where each ends in what it kept. Outlives encoder and decoder. Else empty.
+  std::span<const uint64_t> ends = {};
+  const SchemeChoice* inner = nullptr;      // the scheme below; null if there is none
+  std::optional<float> shared_scale = {};   // a scale that workers agreed on, instead of the tensor's own
+  std::span<const float> kept_levels = {};  // levels to use instead of fitting them
+
+  Inputs below() const;  // for the scheme below
+};
+
+// How a tensor is cut. `inputs.ends`, if there are any, must outlive it.
+class Chunks {
+ public:
+  Chunks(uint64_t size, const Inputs& inputs) : size_(size), len_(inputs.chunk_len), ends_(inputs.ends) {}
+  uint64_t count() const { return ends_.empty() ? (size_ + len_ - 1) / len_ : ends_.size(); }
+  Range operator[](uint64_t i) const {
+    if (ends_.empty()) return {i * len_, std::min(len_, size_ - i * len_)};
+    const uint64_t first = i == 0 ? 0 : ends_[static_cast<size_t>(i - 1)];
+    return {first, ends_[static_cast<size_t>(i)] - first};
+  }
+
+ private:
+  uint64_t size_, len_;
+  std::span<const uint64_t> ends_;
 };
 
 class Decoder {
  public:
   virtual ~Decoder() = default;
   virtual Bytes stored() const = 0;  // the tensor's stored parameters, as restore reads them
-  virtual ChunkShape chunk_shape(Range range) const = 0;
+
+  // Bytes of a chunk's own parameters, where they follow from the range alone; so do its streams then.
+  virtual std::optional<uint64_t> params_size(Range range) const = 0;
+
+  // Moves the chunk's own parameters from the front of `payload` to code.params. Throws Error(bad_input). As written
+  // here, for those of fixed size.
+  virtual void take_params(Range range, ByteReader& payload, Code& code) const;
+
+  // Its own streams. What stands before them in the file is in `code`: parameters, those below too. Throws
+  // Error(bad_input).
+  virtual StreamShapes streams(const Code& code, Range range) const = 0;
+
+  // The decoder of the scheme below, of what this one leaves to it, and which part of that the chunk `range` is.
+  virtual const Decoder* inner() const { return nullptr; }
+  virtual Range inner_range(const Code& code, Range range) const;
+
   virtual std::string describe() const = 0;  // the stored parameters for people: "step 0.0131, M 12"
 
-  // The values of `range`, which is a whole chunk: range.count floats. `code` has the shape that chunk_shape says and
-  // symbols below their alphabets. Throws Error(bad_input) on what no encoder writes. Thread-safe.
+  // The values of `range`, which is a whole chunk: range.count floats. `code` has the streams that `streams` says, with
+  // symbols below their alphabets, and the code below. Throws Error(bad_input) on what no encoder writes. Thread-safe.
   virtual void decode(const Code& code, Range range, std::span<float> out) const = 0;
 
   // The contexts of stream number `stream`, which has some, of the chunk `range`: Stream::contexts says what they are.
@@ -132,6 +159,9 @@ class Encoder {
   virtual Promise promise() const = 0;
 };
 
+// Whether a scheme stands over another, as a in a/b.
+enum class Inner : uint8_t { none, optional, required };
+
 class Scheme {
  public:
   virtual ~Scheme() = default;
@@ -147,17 +177,35 @@ class Scheme {
   // Whether what it decodes to depends on the message's random numbers.
   virtual bool draws() const = 0;
 
+  virtual Inner inner() const { return Inner::none; }
+
   // Throws Error(usage) on parameters that are each in range but impossible together. `encoding`: those that only the
   // encoder needs are there too.
   virtual void check(const Params& params, bool encoding) const = 0;
 
-  // Reads `tensor` (which must outlive the encoder) a bounded number of times, in pieces of chunk_len. Throws
+  // Reads `tensor` (which must outlive the encoder) a bounded number of times, in chunks. Throws
   // Error(bad_input) on values that the policy refuses.
   virtual std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const = 0;
 
   // Takes the tensor's stored parameters from the front of `stored`. Throws Error(bad_input) on what prepare never
   // stores.
   virtual std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const = 0;
+};
+
+// A scheme with its parameters (defaults filled in, each in its range, checked together) and what stands below it.
+struct SchemeChoice {
+  const Scheme* scheme = nullptr;
+  Params params = {};
+  std::shared_ptr<const SchemeChoice> inner = {};
+
+  std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Inputs& inputs) const;
+  std::unique_ptr<Decoder> restore(ByteReader& stored, const Inputs& inputs) const;
+
+  bool carries_bytes() const { return scheme->carries_bytes(); }
+  bool draws() const { return scheme->draws() || (inner && inner->draws()); }
+
+  // The text that a file stores: the decoder's parameters that differ from their defaults, in the scheme's order.
+  std::string stored_text() const;
 };
 
 }  // namespace gradcodec

@@ -25,7 +25,7 @@ std::string form_name(Form form) {
 std::string at_byte(uint64_t offset) { return ", at byte " + std::to_string(offset) + " of the file"; }
 
 // What of a chunk's streams is written in another way; empty if nothing is. `bytes`: the streams in the file.
-std::string departure_of_streams(std::span<const Stream> streams, const Coder& coder, Form form, ByteView bytes) {
+std::string departure_of_streams(const StreamList& streams, const Coder& coder, Form form, ByteView bytes) {
   // Without knowing the coder's bytes: what they are compared with, which is either the constant or pack's.
   const Coder& sure = coder.is_canonical() ? coder : coder_named("pack");
   Bytes expected;
@@ -141,15 +141,15 @@ class CanonicalCheck {
     }
     const Code& code = item.piece.work.code;
     const ByteView payload = item.piece.frame.payload.subspan(message_.params_of(item.piece).size());
-    Bytes exceptions;
-    write_exceptions(code.exceptions, exceptions);
-    const size_t size = exceptions.size() + code.params.size();
-    if (size > payload.size() || !equal(payload.first(exceptions.size()), exceptions)) {
-      item.texts.push_back("its exceptions are in other bytes than are written for them");
+    Bytes side;
+    write_exceptions(code.exceptions, side);
+    write_params(code, side);
+    if (side.size() > payload.size() || !equal(payload.first(side.size()), side)) {
+      item.texts.push_back("its exceptions or parameters are in other bytes than are written for them");
       return;
     }
     const std::string text =
-        departure_of_streams(code.streams, message_.coder(item.tensor), item.piece.frame.form, payload.subspan(size));
+        departure_of_streams(code, message_.coder(item.tensor), item.piece.frame.form, payload.subspan(side.size()));
     if (!text.empty()) item.texts.push_back(text);
   }
 

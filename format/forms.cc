@@ -29,27 +29,27 @@ std::optional<uint32_t> repeated(const Stream& stream) {
 }
 
 // Of all streams; nothing if one does not repeat its symbol.
-std::optional<Bytes> constant_form(std::span<const Stream> streams) {
+std::optional<Bytes> constant_form(const StreamList& streams) {
   Bytes out;
-  for (const Stream& stream : streams) {
-    const std::optional<uint32_t> symbol = repeated(stream);
+  for (size_t i = 0; i < streams.size(); ++i) {
+    const std::optional<uint32_t> symbol = repeated(streams[i]);
     if (!symbol) return std::nullopt;
     put_varint(out, *symbol);
   }
   return out;
 }
 
-void shrink_all(std::span<const Stream> streams, const Coder& coder, Bytes& out) {
+void shrink_all(const StreamList& streams, const Coder& coder, Bytes& out) {
   for (size_t i = 0; i + 1 < streams.size(); ++i) {
     Bytes one;
     coder.shrink(streams[i], one);
     put_varint(out, one.size());
     put_bytes(out, one);
   }
-  if (!streams.empty()) coder.shrink(streams.back(), out);
+  if (streams.size() > 0) coder.shrink(streams[streams.size() - 1], out);
 }
 
-uint64_t packed_size(std::span<const Stream> streams) {
+uint64_t packed_size(const StreamList& streams) {
   uint64_t total = 0;
   for (size_t i = 0; i < streams.size(); ++i) {
     const uint64_t size = pack().fixed_size(streams[i].alphabet, streams[i].count()).value();
@@ -72,7 +72,57 @@ void fill(ByteReader& in, const StreamShape& shape, Stream& stream) {
   }
 }
 
+void append(const StreamShapes& shapes, StreamShapes& all) {
+  for (const StreamShape& shape : shapes) all.add(shape);
+}
+
+// Parameters, those below too; the chunk's own exceptions are there. Makes room for the streams, and lists them.
+void take_params(ByteReader& in, const Decoder& decoder, Range range, Code& code, StreamShapes& shapes) {
+  decoder.take_params(range, in, code);
+  const StreamShapes own = decoder.streams(code, range);
+  code.streams.resize(own.size());
+  append(own, shapes);
+  if (decoder.inner() == nullptr) return;
+  const Range below = decoder.inner_range(code, range);
+  Code& inner = code.below();
+  read_exceptions(in, below.count, true, inner.exceptions);
+  take_params(in, *decoder.inner(), below, inner, shapes);
+}
+
+void expand_all(ByteReader& in, Form form, std::span<const StreamShape> shapes, const Coder& coder,
+                const StreamListOf<Stream>& streams) {
+  if (form == Form::stored && coder.id() == pack().id()) in.fail("is in stored form though its coder is pack");
+  const Coder& used = form == Form::stored ? pack() : coder;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    Stream& stream = streams[i];
+    stream.alphabet = shapes[i].alphabet;
+    if (form == Form::constant) {
+      fill(in, shapes[i], stream);
+      continue;
+    }
+    const uint64_t size = i + 1 < shapes.size() ? in.get_varint() : in.left();
+    used.expand(in.get_bytes(size), shapes[i].count, stream);
+  }
+  in.expect_end();
+}
+
 }  // namespace
+
+void fit_code(const Decoder& decoder, Code& code) {
+  if (decoder.inner() == nullptr) {
+    code.inner.reset();
+  } else {
+    fit_code(*decoder.inner(), code.below());
+  }
+}
+
+void write_params(const Code& code, Bytes& out) {
+  put_bytes(out, code.params);
+  if (!code.inner) return;
+  if (code.inner->exceptions.empty()) put_varint(out, 0);
+  write_exceptions(code.inner->exceptions, out);
+  write_params(*code.inner, out);
+}
 
 void write_exceptions(std::span<const Exception> list, Bytes& out) {
   if (list.empty()) return;
@@ -98,17 +148,20 @@ void read_exceptions(ByteReader& in, uint64_t len, bool may_be_empty, std::vecto
   }
 }
 
-void set_contexts(const Decoder& decoder, const Coder& coder, const ChunkShape& shape, Range range, Code& code) {
-  code.streams.resize(shape.streams.size());
-  for (size_t i = 0; i < shape.streams.size(); ++i) {
+void set_contexts(const Decoder& decoder, const Coder& coder, Range range, Code& code) {
+  const StreamShapes shapes = decoder.streams(code, range);
+  for (size_t i = 0; i < shapes.size(); ++i) {
     Stream& stream = code.streams[i];
-    stream.classes = coder.uses_contexts() ? shape.streams[i].classes : 0;
-    stream.contexts.resize(stream.classes == 0 ? 0 : static_cast<size_t>(shape.streams[i].count));
+    stream.classes = coder.uses_contexts() ? shapes[i].classes : 0;
+    stream.contexts.resize(stream.classes == 0 ? 0 : static_cast<size_t>(shapes[i].count));
     if (stream.classes != 0) decoder.contexts(code, i, range, stream.contexts);
+  }
+  if (decoder.inner() != nullptr) {
+    set_contexts(*decoder.inner(), coder, decoder.inner_range(code, range), *code.inner);
   }
 }
 
-Form write_streams(std::span<const Stream> streams, const Coder& coder, bool forms, Bytes& out) {
+Form write_streams(const StreamList& streams, const Coder& coder, bool forms, Bytes& out) {
   if (!forms) {
     shrink_all(streams, coder, out);
     return Form::coder;
@@ -126,22 +179,18 @@ Form write_streams(std::span<const Stream> streams, const Coder& coder, bool for
   return Form::stored;
 }
 
+void read_code(ByteReader& in, Form form, const Decoder& decoder, const Coder& coder, Range range, Code& code) {
+  fit_code(decoder, code);
+  StreamShapes shapes = {};
+  take_params(in, decoder, range, code, shapes);
+  set_contexts(decoder, coder, range, code);
+  expand_all(in, form, shapes, coder, code);
+}
+
 void read_streams(ByteReader& in, Form form, std::span<const StreamShape> shapes, const Coder& coder,
                   std::vector<Stream>& streams) {
-  if (form == Form::stored && coder.id() == pack().id()) in.fail("is in stored form though its coder is pack");
-  const Coder& used = form == Form::stored ? pack() : coder;
   streams.resize(shapes.size());
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    Stream& stream = streams[i];
-    stream.alphabet = shapes[i].alphabet;
-    if (form == Form::constant) {
-      fill(in, shapes[i], stream);
-      continue;
-    }
-    const uint64_t size = i + 1 < shapes.size() ? in.get_varint() : in.left();
-    used.expand(in.get_bytes(size), shapes[i].count, stream);
-  }
-  in.expect_end();
+  expand_all(in, form, shapes, coder, streams);
 }
 
 }  // namespace gradcodec

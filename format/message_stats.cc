@@ -110,12 +110,13 @@ class Statistician {
 
   void count(ChunkWork& item) const {
     const Code& code = item.piece.work.code;
-    item.counts.assign(code.streams.size(), {});
-    for (size_t i = 0; i < code.streams.size(); ++i) item.counts[i].add(code.streams[i]);
-    Bytes exceptions;
-    write_exceptions(code.exceptions, exceptions);
-    item.symbol_bytes = item.piece.frame.payload.size() - message_.params_of(item.piece).size() - exceptions.size() -
-                        code.params.size();
+    const StreamList streams(code);
+    item.counts.assign(streams.size(), {});
+    for (size_t i = 0; i < streams.size(); ++i) item.counts[i].add(streams[i]);
+    Bytes side;
+    write_exceptions(code.exceptions, side);
+    write_params(code, side);
+    item.symbol_bytes = item.piece.frame.payload.size() - message_.params_of(item.piece).size() - side.size();
   }
 
   // Sets the piece's elements; their type, which is float32 where the tensor's own cannot hold them.

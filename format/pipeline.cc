@@ -22,7 +22,7 @@ std::optional<bool> draws(const Schema& schema) {
   bool any = false;
   for (const KnownScheme& scheme : parse_schemes(schema)) {
     if (scheme.choice.scheme == nullptr) return std::nullopt;
-    any |= scheme.choice.scheme->draws();
+    any |= scheme.choice.draws();
   }
   return any;
 }

@@ -9,6 +9,7 @@
 #include "codec/checks/entropy.h"
 #include "codec/checks/reconstruction.h"
 #include "format/crew.h"
+#include "format/forms.h"
 #include "format/frame_decoder.h"
 #include "format/ordered.h"
 
@@ -131,7 +132,7 @@ class SpeedBench {
     const std::unique_ptr<TensorEncoder> encoder = prepare(combination);
     std::vector<SymbolCounts> counts;
     encode(*encoder, [&](const Workspace& work) {
-      const std::vector<Stream>& streams = work.code.streams;
+      const StreamList streams(work.code);
       counts.resize(std::max(counts.size(), streams.size()));
       for (size_t i = 0; i < streams.size(); ++i) counts[i].add(streams[i]);
     });
@@ -270,7 +271,7 @@ class SpeedBench {
     if (!copies_by_threads_.empty()) out.copy_threads = rate_of(copies_by_threads_, bytes);
     for (Combination& combination : combinations_) {
       SpeedRow& row = combination.row;
-      if (!combination.plan.scheme.scheme->carries_bytes()) row.prepare = rate_of(combination.prepare, bytes);
+      if (!combination.plan.scheme.carries_bytes()) row.prepare = rate_of(combination.prepare, bytes);
       row.encode = rate_of(combination.encode, bytes);
       row.decode = rate_of(combination.decode, bytes);
       out.rows.push_back(row);

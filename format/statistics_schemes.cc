@@ -22,18 +22,19 @@ struct EncodedChunk {
 };
 
 void count_symbols(EncodedChunk& chunk) {
-  chunk.counts.resize(std::max(chunk.counts.size(), chunk.code.streams.size()));
+  const StreamList streams(chunk.code);
+  chunk.counts.resize(std::max(chunk.counts.size(), streams.size()));
   for (SymbolCounts& counts : chunk.counts) counts.clear();
-  for (size_t i = 0; i < chunk.code.streams.size(); ++i) chunk.counts[i].add(chunk.code.streams[i]);
+  for (size_t i = 0; i < streams.size(); ++i) chunk.counts[i].add(streams[i]);
 }
 
 // All that the chunk's frame has in it.
 void write_payload(EncodedChunk& chunk, const Coder& coder) {
   chunk.payload.clear();
   write_exceptions(chunk.code.exceptions, chunk.payload);
-  put_bytes(chunk.payload, chunk.code.params);
+  write_params(chunk.code, chunk.payload);
   chunk.side_bytes = chunk.payload.size();
-  write_streams(chunk.code.streams, coder, true, chunk.payload);
+  write_streams(chunk.code, coder, true, chunk.payload);
 }
 
 void measure_error(EncodedChunk& chunk) {
@@ -56,7 +57,7 @@ class SchemePass {
 
   SchemeSummary run(const TensorSummary& tensor) {
     tensor_ = &tensor;
-    return in_tensor(tensor.info, [&] { return choice_.scheme->carries_bytes() ? carry() : encode(); });
+    return in_tensor(tensor.info, [&] { return choice_.carries_bytes() ? carry() : encode(); });
   }
 
  private:
@@ -82,13 +83,14 @@ class SchemePass {
     const DumpTensor tensor(tensor_->info, source_.open(tensor_->ordinal));
     const Random random({options_.seed, {}, {}}, static_cast<uint32_t>(tensor_->ordinal));
     const Inputs inputs{random, kFirstStage, kStatisticsChunk, Nonfinite::keep};
-    const std::unique_ptr<Encoder> encoder = choice_.scheme->prepare(tensor, choice_.params, inputs);
+    const std::unique_ptr<Encoder> encoder = choice_.prepare(tensor, inputs);
     SchemeSummary out = over_chunks([&](EncodedChunk& chunk) {
       chunk.decoded.resize(static_cast<size_t>(chunk.range.count));
+      const Decoder& decoder = encoder->decoder();
+      fit_code(decoder, chunk.code);
       encoder->encode(chunk.range, chunk.code, chunk.decoded);
       count_symbols(chunk);
-      const Decoder& decoder = encoder->decoder();
-      set_contexts(decoder, *coders_.symbols, decoder.chunk_shape(chunk.range), chunk.range, chunk.code);
+      set_contexts(decoder, *coders_.symbols, chunk.range, chunk.code);
       write_payload(chunk, *coders_.symbols);
       read_values(tensor, chunk.range, chunk.values);
       measure_error(chunk);

@@ -29,7 +29,7 @@ class ValueEncoder final : public TensorEncoder {
   ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite, const Loop& loop)
       : coder_(*plan.coder), type_(plan.info.dtype), tensor_(std::move(tensor)) {
     const Random random(plan.message, plan.ordinal);
-    encoder_ = plan.scheme.scheme->prepare(*tensor_, plan.scheme.params, inputs_of(plan, random, nonfinite, loop));
+    encoder_ = plan.scheme.prepare(*tensor_, inputs_of(plan, random, nonfinite, loop));
     if (tensor_->is_lost()) {
       throw Error(
           Exit::unsupported,
@@ -43,12 +43,13 @@ class ValueEncoder final : public TensorEncoder {
 
   uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const override {
     work.values.resize(static_cast<size_t>(range.count));
+    const Decoder& decoder = encoder_->decoder();
+    fit_code(decoder, work.code);
     encoder_->encode(range, work.code, work.values);
     work.beyond_type = type_.code == DType::f2 ? count_beyond_float16(work.values) : 0;
-    put_bytes(frame.payload, work.code.params);
-    const Decoder& decoder = encoder_->decoder();
-    set_contexts(decoder, coder_, decoder.chunk_shape(range), range, work.code);
-    frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
+    write_params(work.code, frame.payload);
+    set_contexts(decoder, coder_, range, work.code);
+    frame.form = write_streams(work.code, coder_, forms, frame.payload);
     frame.exceptions.clear();
     write_exceptions(work.code.exceptions, frame.exceptions);
     return checksum(std::as_bytes(std::span(work.values)), 0);
@@ -65,18 +66,20 @@ class ValueDecoder final : public TensorDecoder {
  public:
   ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output) : coder_(*plan.coder), output_(output) {
     const Random random(plan.message, plan.ordinal);
-    decoder_ = plan.scheme.scheme->restore(plan.scheme.params, stored, inputs_of(plan, random, Nonfinite::keep));
+    decoder_ = plan.scheme.restore(stored, inputs_of(plan, random, Nonfinite::keep));
     narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
   }
 
   std::string describe() const override { return decoder_->describe(); }
 
   std::optional<uint64_t> payload_size(Range range) const override {
-    const ChunkShape shape = decoder_->chunk_shape(range);
-    if (shape.streams.size() != 1) return std::nullopt;
-    const std::optional<uint64_t> size = coder_.fixed_size(shape.streams[0].alphabet, shape.streams[0].count);
+    const std::optional<uint64_t> params = decoder_->params_size(range);
+    if (!params || decoder_->inner() != nullptr) return std::nullopt;
+    const StreamShapes shapes = decoder_->streams({}, range);
+    if (shapes.size() != 1) return std::nullopt;
+    const std::optional<uint64_t> size = coder_.fixed_size(shapes[0].alphabet, shapes[0].count);
     if (!size) return std::nullopt;
-    return shape.params_size + *size;
+    return *params + *size;
   }
 
   const Decoder* scheme() const override { return decoder_.get(); }
@@ -84,11 +87,7 @@ class ValueDecoder final : public TensorDecoder {
   uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
                   Workspace& work) const override {
     work.code.exceptions.assign(exceptions.begin(), exceptions.end());
-    const ChunkShape shape = decoder_->chunk_shape(range);
-    const ByteView params = payload.get_bytes(shape.params_size);
-    work.code.params.assign(params.begin(), params.end());
-    set_contexts(*decoder_, coder_, shape, range, work.code);
-    read_streams(payload, form, shape.streams, coder_, work.code.streams);
+    read_code(payload, form, *decoder_, coder_, range, work.code);
     const std::span<float> values = work.decoded(range.count);
     decoder_->decode(work.code, range, values);
     return checksum(std::as_bytes(values), 0);
@@ -109,8 +108,9 @@ class ValueDecoder final : public TensorDecoder {
   kernels::Draws narrowing_;
 };
 
-// Streams are used again from tensor to tensor; bytes have no contexts.
+// Codes are used again from tensor to tensor; bytes have no contexts, and nothing below them.
 void forget_contexts(Code& code) {
+  code.inner.reset();
   for (Stream& stream : code.streams) {
     stream.classes = 0;
     stream.contexts.clear();
@@ -194,7 +194,7 @@ class ByteDecoder final : public TensorDecoder {
 
 std::unique_ptr<TensorEncoder> make_tensor_encoder(const TensorPlan& plan, std::unique_ptr<TensorData> data,
                                                    Nonfinite nonfinite, const Loop& loop) {
-  if (plan.scheme.scheme->carries_bytes()) return std::make_unique<ByteEncoder>(plan, std::move(data));
+  if (plan.scheme.carries_bytes()) return std::make_unique<ByteEncoder>(plan, std::move(data));
   return make_value_encoder(plan, std::make_shared<DumpTensor>(plan.info, std::move(data)), nonfinite, loop);
 }
 
@@ -204,7 +204,7 @@ std::unique_ptr<TensorEncoder> make_value_encoder(const TensorPlan& plan, std::s
 }
 
 std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteReader& stored, const DType& output) {
-  if (plan.scheme.scheme->carries_bytes()) return std::make_unique<ByteDecoder>(plan, output);
+  if (plan.scheme.carries_bytes()) return std::make_unique<ByteDecoder>(plan, output);
   if (!plan.info.dtype.is_float())
     throw Error(Exit::bad_input, "has a scheme for floats but is of type " + plan.info.dtype.name());
   return std::make_unique<ValueDecoder>(plan, stored, output);

@@ -26,8 +26,8 @@ Buffers& buffers() {
 // All that the laws of a chunk are made from, beside its values.
 Bytes key_of(const Decoder& decoder, const Code& code) {
   Bytes key = decoder.stored();
-  put_bytes(key, code.params);
   write_exceptions(code.exceptions, key);
+  write_params(code, key);
   return key;
 }
 
@@ -39,8 +39,9 @@ std::string place_of(uint64_t trial, Range range) {
 std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& scheme) {
   std::vector<uint64_t> out;
   if (info.shape.size() >= 2) out.push_back(info.shape.back());
-  const auto bucket = scheme.params.find("bucket");
-  if (bucket != scheme.params.end()) out.push_back(static_cast<uint64_t>(std::get<int64_t>(bucket->second)));
+  for (const SchemeChoice* stage = &scheme; stage != nullptr; stage = stage->inner.get()) {
+    if (stage->params.count("bucket") != 0) out.push_back(static_cast<uint64_t>(integer_of(stage->params, "bucket")));
+  }
   return out;
 }
 
@@ -145,10 +146,12 @@ void EncodedTrials::decode(uint64_t trial, Range range, bool whole_path, Workspa
   sample.decoder_fault.clear();
   if (!message.decoder) {  // nothing decodes: the encoder's own values, under a fault that is said
     work.values.resize(static_cast<size_t>(range.count));
+    fit_code(message.encoder->scheme()->decoder(), work.code);
     message.encoder->scheme()->encode(range, work.code, work.values);
   } else if (whole_path) {
     through_coder(message, trial, range, work, sample);
   } else {
+    fit_code(message.encoder->scheme()->decoder(), work.code);
     message.encoder->scheme()->encode(range, work.code, {});
     work.values.resize(static_cast<size_t>(range.count));
     try {
@@ -178,7 +181,7 @@ StoredTrials::StoredTrials(const StoredMessage& message, size_t tensor, std::uni
       chunk_len_(message.schema().chunk_len(message.schema().tensors[tensor])),
       random_(id, static_cast<uint32_t>(tensor)) {
   if (choice == nullptr) return;
-  encoder_ = choice->scheme->prepare(*values_, choice->params, {random_, kFirstStage, chunk_len_, Nonfinite::keep});
+  encoder_ = choice->prepare(*values_, {random_, kFirstStage, chunk_len_, Nonfinite::keep});
   promise_ = encoder_->promise();
   if (encoder_->decoder().stored() != message.stored_params(tensor)) {
     parameters_fault_ = "the file has " + message.decoder(tensor)->describe() + ", this scheme stores " +
@@ -203,8 +206,11 @@ void StoredTrials::decode(uint64_t, Range range, bool, Workspace& work, Sample& 
   if (!encoder_ || !parameters_fault_.empty()) return;
   Code mine;
   encoder_->encode(range, mine, {});
-  if (mine.params != work.code.params) {
-    sample.parameters_fault = "the steps of buckets are not those that this scheme stores, in the elements from " +
+  Bytes ours, theirs;
+  write_params(mine, ours);
+  write_params(work.code, theirs);
+  if (ours != theirs) {
+    sample.parameters_fault = "the parameters of a chunk are not those that this scheme stores, in the elements from " +
                               std::to_string(range.first);
   }
 }

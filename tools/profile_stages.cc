@@ -82,7 +82,7 @@ class Stages {
     const SchemeChoice choice = parse_scheme(kScheme);
     double whole = 0;
     const std::unique_ptr<Encoder> encoder = timed(whole, [&] {
-      return choice.scheme->prepare(tensor, choice.params, {random, kFirstStage, kChunk});
+      return choice.prepare(tensor, {random, kFirstStage, kChunk});
     });
     passes = static_cast<double>(tensor.count) / static_cast<double>(tensor.size());
     times["read to prepare"] = tensor.reading;
@@ -121,9 +121,8 @@ class Stages {
     const Coder& used = *all_coders()[coder];
     const std::string with = ", " + std::string(used.name());
     Frame frame;
-    const ChunkShape shape = encoder.decoder().chunk_shape(range);
-    timed(times["contexts" + with], [&] { set_contexts(encoder.decoder(), used, shape, range, code_); });
-    timed(times["code" + with], [&] { frame.form = write_streams(code_.streams, used, true, frame.payload); });
+    timed(times["contexts" + with], [&] { set_contexts(encoder.decoder(), used, range, code_); });
+    timed(times["code" + with], [&] { frame.form = write_streams(code_, used, true, frame.payload); });
     timed(times["frame and its check" + with], [&] { seal_frame(frame, 0); });
     const Bytes& bytes = frame.sealed;
     timed(times["write" + with], [&] { packed_[coder]->write_at(offset, bytes); });
@@ -136,7 +135,7 @@ class Stages {
     });
     timed(times["decode" + with], [&] {
       ByteReader payload(read.payload, "frame");
-      read_streams(payload, read.form, shape.streams, used, code_.streams);
+      read_streams(payload, read.form, encoder.decoder().streams(code_, range), used, code_.streams);
     });
     offset += bytes.size();
   }

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "codec/schemes/subtractive_dither.h"
+#include "codec/schemes/grid_quantizer.h"
 
 namespace gradcodec {
 namespace {
@@ -19,18 +19,16 @@ constexpr std::array<ParamSpec, 3> kParams = {{
      .name = "nmse",
      .help = "expected squared error over squared norm, of each tensor or bucket",
      .min = 1e-8,
-     .max = 1e4,
-     .fallback = {}},
+     .max = 1e4},
     {.kind = ParamSpec::real,
      .name = "step",
      .help = "the step itself, instead of nmse: each error is at most half of it, but for float32's rounding",
      .min = 1e-37,
-     .max = 1e37,
-     .fallback = {}},
+     .max = 1e37},
     kBucketParam,
 }};
 
-uint64_t bucket_of(const Params& params) { return static_cast<uint64_t>(std::get<int64_t>(params.at("bucket"))); }
+uint64_t bucket_of(const Params& params) { return static_cast<uint64_t>(integer_of(params, "bucket")); }
 
 // step = rms sqrt(12 T) = sqrt(12 T (sum of squares / n)), float64 but for the last rounding.
 float step_for_nmse(double squares, uint64_t n, double nmse) {
@@ -63,9 +61,9 @@ struct Reach {
 };
 
 // Over the buckets, or chunks if the tensor has one step; irregular values are 0 to the rule, as in encode.
-Reach reach_of(const Tensor& tensor, const Inputs& inputs, const DitherLayout& layout, const StepRule& rule) {
+Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout, const StepRule& rule) {
   Reach reach;
-  const uint64_t run = layout.bucket == 0 ? inputs.chunk_len : layout.bucket;
+  const uint64_t run = layout.bucket == 0 ? kMaxBucket : layout.bucket;
   const auto look = [&](Range, std::span<const float> x) {
     Reach chunk;
     for (size_t at = 0; at < x.size(); at += run) {
@@ -100,7 +98,7 @@ class Dither final : public Scheme {
   }
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
-    DitherLayout layout;
+    GridLayout layout;
     layout.bucket = bucket_of(params);
     layout.stores_level = true;
     const bool from_energy = layout.bucket == 0 && params.count("nmse") != 0;
@@ -112,25 +110,25 @@ class Dither final : public Scheme {
       layout.step = step_of(params, energy, tensor.size());
       reach.max_level = level_for(extent.max, layout.step);
     } else {
-      const double nmse = std::get<double>(params.at("nmse"));
+      const double nmse = real_of(params, "nmse");
       rule = [nmse](std::span<const float> x) { return step_for_nmse(squares_of(x), x.size(), nmse); };
     }
     // One more pass where each bucket has its own step, or where the largest value is one to set aside.
     if (layout.bucket != 0 || reach.max_level == kMaxLevel) reach = reach_of(tensor, inputs, layout, rule);
     layout.max_level = reach.max_level;
-    DitherChoice choice;
+    GridChoice choice;
     choice.exceptions = extent.irregular > 0 || reach.exceeded;
     choice.rule = std::move(rule);
     // Steps are rounded to float32, sums to float64.
-    if (params.count("nmse") != 0) choice.omega = std::get<double>(params.at("nmse")) * (1 + 0x1p-22);
-    return std::make_unique<SubtractiveEncoder>(tensor, layout, inputs, std::move(choice));
+    if (params.count("nmse") != 0) choice.omega = real_of(params, "nmse") * (1 + 0x1p-22);
+    return std::make_unique<GridEncoder>(tensor, layout, inputs, std::move(choice));
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
-    DitherLayout layout;
+    GridLayout layout;
     layout.bucket = bucket_of(params);
     layout.stores_level = true;
-    return SubtractiveDecoder::restore(layout, stored, inputs);
+    return GridDecoder::restore(layout, stored, inputs);
   }
 
  private:
@@ -138,7 +136,7 @@ class Dither final : public Scheme {
     if (const auto found = params.find("step"); found != params.end()) {
       return energy.extent.max == 0 ? 0 : clamp_step(std::get<double>(found->second));
     }
-    return step_for_nmse(energy.squares, n, std::get<double>(params.at("nmse")));
+    return step_for_nmse(energy.squares, n, real_of(params, "nmse"));
   }
 };
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <limits>
 
-#include "codec/schemes/subtractive_dither.h"
+#include "codec/schemes/grid_quantizer.h"
 
 namespace gradcodec {
 namespace {
@@ -19,21 +19,19 @@ constexpr std::array<ParamSpec, 3> kParams = {{
      .min = 3,
      .max = 65535,
      .required = true,
-     .fallback = {},
      .decoder_needs = true},
     kBucketParam,
     {.kind = ParamSpec::real,
      .name = "clip",
      .help = "first limit values to this many standard deviations of the tensor (then biased)",
      .min = 1e-3,
-     .max = 1e6,
-     .fallback = {}},
+     .max = 1e6},
 }};
 
-DitherLayout layout_of(const Params& params) {
-  DitherLayout layout;
-  layout.bucket = static_cast<uint64_t>(std::get<int64_t>(params.at("bucket")));
-  layout.max_level = static_cast<uint32_t>(std::get<int64_t>(params.at("levels")) / 2);
+GridLayout layout_of(const Params& params) {
+  GridLayout layout;
+  layout.bucket = static_cast<uint64_t>(integer_of(params, "bucket"));
+  layout.max_level = static_cast<uint32_t>(integer_of(params, "levels") / 2);
   return layout;
 }
 
@@ -67,26 +65,26 @@ class Dqsg final : public Scheme {
   bool draws() const override { return true; }
 
   void check(const Params& params, bool) const override {
-    const int64_t levels = std::get<int64_t>(params.at("levels"));
+    const int64_t levels = integer_of(params, "levels");
     if (levels % 2 == 0) throw Error(Exit::usage, "'levels' must be odd, not " + std::to_string(levels));
   }
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
-    DitherLayout layout = layout_of(params);
+    GridLayout layout = layout_of(params);
     const Extent extent = scan_extent(tensor, inputs);
     const float clip = clip_of(tensor, params, inputs, extent);
     const uint32_t max_level = layout.max_level;
     if (layout.bucket == 0) layout.step = step_for_range(std::min(extent.max, clip), max_level);
-    DitherChoice choice;
+    GridChoice choice;
     choice.clip = clip;
     choice.exceptions = extent.irregular > 0;
     choice.rule = [max_level](std::span<const float> x) { return step_for_range(extent_of(x).max, max_level); };
     choice.omega = omega_of(layout.bucket == 0 ? tensor.size() : layout.bucket, max_level);
-    return std::make_unique<SubtractiveEncoder>(tensor, layout, inputs, std::move(choice));
+    return std::make_unique<GridEncoder>(tensor, layout, inputs, std::move(choice));
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
-    return SubtractiveDecoder::restore(layout_of(params), stored, inputs);
+    return GridDecoder::restore(layout_of(params), stored, inputs);
   }
 };
 

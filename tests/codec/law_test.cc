@@ -60,7 +60,7 @@ struct Declared {
 
 Declared declared(const SchemeChoice& choice, const Tensor& tensor, uint64_t worker) {
   const Inputs inputs{Random({9, worker, {}}, 0), kFirstStage, kChunk, Nonfinite::keep};
-  const auto encoder = choice.scheme->prepare(tensor, choice.params, inputs);
+  const auto encoder = choice.prepare(tensor, inputs);
   Declared out;
   out.promise = encoder->promise();
   out.target = read(out.promise.target == nullptr ? tensor : *out.promise.target);

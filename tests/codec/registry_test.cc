@@ -66,8 +66,11 @@ TEST_CASE("a scheme's text is strict") {
   refused("dither:nmse=0.1x", "'nmse'");
   refused("dither:step=1,bucket=5", "'bucket'");
   refused("raw:x=1", "no parameters");
-  refused("ef/raw", "compositions");
-  refused("raw+raw", "compositions");
+  refused("ef/raw", "no scheme 'ef'");
+  refused("raw/raw", "takes none behind it");
+  refused("dqsg:levels=3/raw", "takes none behind it");
+  refused("dqsg:levels=3/", "takes none behind it");
+  refused("raw+raw", "sums");
 }
 
 TEST_CASE("a file's scheme text is canonical") {

@@ -83,7 +83,7 @@ TEST_CASE("stored parameters that no encoder writes are refused, for every schem
       const Inputs inputs{random, kFirstStage, 4096};
       for (size_t size = 0; size < right.stored.size(); ++size) {
         ByteReader cut(ByteView(right.stored).first(size), "stored");
-        CHECK_THROWS_AS(scheme->restore(choice.params, cut, inputs), Error);
+        CHECK_THROWS_AS(choice.restore(cut, inputs), Error);
       }
     }
   }

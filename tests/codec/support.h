@@ -41,15 +41,15 @@ inline std::vector<Range> chunks_of(uint64_t size, uint64_t chunk_len) {
 }
 
 // `coding` has the encoder's parameters, `restoring` those that the decoder gets.
-inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, const Params& restoring,
+inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, const SchemeChoice& restoring,
                             const MessageId& id, uint64_t chunk_len, Nonfinite nonfinite, uint32_t ordinal) {
   const Random random(id, ordinal);
   const Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
-  const auto encoder = coding.scheme->prepare(tensor, coding.params, inputs);
+  const auto encoder = coding.prepare(tensor, inputs);
   RoundTrip out;
   out.stored = encoder->decoder().stored();
   ByteReader stored(out.stored, "stored");
-  const auto decoder = coding.scheme->restore(restoring, stored, inputs);
+  const auto decoder = restoring.restore(stored, inputs);
   stored.expect_end();
   for (const Range range : chunks_of(tensor.size(), chunk_len)) {
     std::vector<float> promised(range.count), decoded(range.count);
@@ -66,7 +66,7 @@ inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, co
 inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const MessageId& id,
                             uint64_t chunk_len = 4096, Nonfinite nonfinite = Nonfinite::error, uint32_t ordinal = 0) {
   const SchemeChoice choice = parse_scheme(scheme);
-  const Params restoring = parse_stored_scheme(choice.stored_text()).params;
+  const SchemeChoice restoring = parse_stored_scheme(choice.stored_text());
   return round_trip(tensor, choice, restoring, id, chunk_len, nonfinite, ordinal);
 }
 

@@ -251,7 +251,8 @@ TEST_CASE("an encoder that writes what its decoder refuses is caught, and the du
        public:
         explicit Wrapped(std::unique_ptr<Decoder> inner) : inner_(std::move(inner)) {}
         Bytes stored() const override { return inner_->stored(); }
-        ChunkShape chunk_shape(Range range) const override { return inner_->chunk_shape(range); }
+        std::optional<uint64_t> params_size(Range range) const override { return inner_->params_size(range); }
+        StreamShapes streams(const Code& code, Range range) const override { return inner_->streams(code, range); }
         std::string describe() const override { return ""; }
         void decode(const Code&, Range, std::span<float>) const override {
           throw Error(Exit::bad_input, "takes no chunk");

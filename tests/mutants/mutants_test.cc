@@ -17,7 +17,8 @@ constexpr uint64_t kChunk = 4096;
 
 RoundTrip message(const Scheme& scheme, const Tensor& tensor, const Params& params, uint64_t seed, uint64_t worker,
                   uint32_t ordinal = 0) {
-  return round_trip(tensor, {&scheme, params}, params, {seed, worker, {}}, kChunk, Nonfinite::error, ordinal);
+  return round_trip(tensor, {&scheme, params}, {&scheme, params}, {seed, worker, {}}, kChunk, Nonfinite::error,
+                    ordinal);
 }
 
 // <e, x> / ||x||^2, e the mean error of `count` messages.
@@ -43,7 +44,7 @@ TEST_CASE("the subtractive quantizer without a mutation is dqsg, bit for bit") {
     for (const std::vector<float>& values : edge_tensors()) {
       const VectorTensor tensor(values);
       const RoundTrip ours =
-          round_trip(tensor, {&scheme, dqsg.params}, dqsg.params, {1, 2, 3}, kChunk, Nonfinite::keep, 4);
+          round_trip(tensor, {&scheme, dqsg.params}, {&scheme, dqsg.params}, {1, 2, 3}, kChunk, Nonfinite::keep, 4);
       const RoundTrip theirs = round_trip(tensor, text, {1, 2, 3}, kChunk, Nonfinite::keep, 4);
       INFO(text << " on " << values.size() << " values");
       CHECK(ours.stored == theirs.stored);

@@ -9,7 +9,7 @@
 
 #include "codec/kernels/rounding.h"
 #include "codec/scan.h"
-#include "codec/schemes/subtractive_dither.h"
+#include "codec/schemes/grid_quantizer.h"
 
 namespace gradcodec {
 namespace {
@@ -20,7 +20,6 @@ constexpr std::array<ParamSpec, 2> kParams = {{{.kind = ParamSpec::integer,
                                                 .min = 3,
                                                 .max = 65535,
                                                 .required = true,
-                                                .fallback = {},
                                                 .decoder_needs = true},
                                                kBucketParam}};
 
@@ -85,10 +84,12 @@ class QuantizerDecoder final : public Decoder {
     return out;
   }
 
-  ChunkShape chunk_shape(Range range) const override {
+  std::optional<uint64_t> params_size(Range range) const override {
     const uint64_t steps = plan_.bucket == 0 ? 0 : (range.count + plan_.bucket - 1) / plan_.bucket;
-    return {steps * sizeof(float), {{2 * plan_.max_level + 1, range.count}}};
+    return steps * sizeof(float);
   }
+
+  StreamShapes streams(const Code&, Range range) const override { return {{2 * plan_.max_level + 1, range.count}}; }
 
   std::string describe() const override { return "M " + std::to_string(plan_.max_level); }
 
@@ -283,8 +284,8 @@ class QuantizerEncoder final : public Encoder {
 };
 
 Plan plan_of(Dither dither, const Mutation& mutation, const Params& params, const Inputs& inputs) {
-  return {dither, mutation, static_cast<uint32_t>(std::get<int64_t>(params.at("levels")) / 2),
-          static_cast<uint64_t>(std::get<int64_t>(params.at("bucket"))), inputs};
+  return {dither, mutation, static_cast<uint32_t>(integer_of(params, "levels") / 2),
+          static_cast<uint64_t>(integer_of(params, "bucket")), inputs};
 }
 
 }  // namespace
@@ -295,7 +296,7 @@ Quantizer::Quantizer(std::string_view name, Dither dither, const Mutation& mutat
 std::span<const ParamSpec> Quantizer::params() const { return kParams; }
 
 void Quantizer::check(const Params& params, bool) const {
-  if (std::get<int64_t>(params.at("levels")) % 2 == 0) throw Error(Exit::usage, "'levels' must be odd");
+  if (integer_of(params, "levels") % 2 == 0) throw Error(Exit::usage, "'levels' must be odd");
 }
 
 std::unique_ptr<Encoder> Quantizer::prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const {

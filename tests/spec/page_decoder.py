@@ -353,7 +353,7 @@ def take_block_classes(reader, count, classes):
     return out
 
 
-# --- schemes/subtractive_dither.md, contexts
+# --- schemes/grid_quantizer.md, contexts
 
 def dither_context(word):
     t = word >> 9

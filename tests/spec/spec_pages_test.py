@@ -82,7 +82,7 @@ class Pages(unittest.TestCase):
     def test_pages_of_schemes_follow_the_template(self):
         for page in (SPEC / "schemes").glob("*.md"):
             titles = [title for title in re.findall(r"^## (.*)$", page.read_text(), re.M) if title != "Contexts"]
-            wanted = SECTIONS + (["Example", "Changes"] if page.stem != "subtractive_dither" else [])
+            wanted = SECTIONS + (["Example", "Changes"] if page.stem != "grid_quantizer" else [])
             self.assertEqual(titles, wanted, page.name)
 
     def test_coders_of_the_program(self):
@@ -151,8 +151,8 @@ class Numbers(unittest.TestCase):
         self.assertEqual(constant("codec/tensor.h", "kMaxRank"), 32)
         self.assertEqual(constant("codec/tensor.h", "kMaxNameSize"), 65535)
         self.assertEqual(constant("format/bare.h", "kMaxShortBare"), 2**22)
-        self.assertEqual(constant("codec/schemes/subtractive_dither.h", "kMaxLevel"), 32767)
-        self.assertEqual(constant("codec/schemes/subtractive_dither.h", "kMaxBucket"), 2**22)
+        self.assertEqual(constant("codec/schemes/grid_quantizer.h", "kMaxLevel"), 32767)
+        self.assertEqual(constant("codec/schemes/grid_quantizer.h", "kMaxBucket"), 2**22)
         self.assertEqual(constant("codec/random.cc", "kMessageScope"), 0x6D736731)
         limits = dict(tables(section(CONTAINER, "Limits")))
         self.assertEqual(limits["body of a block, payload of a frame"], "2^28 - 1 bytes")
@@ -164,7 +164,7 @@ class Numbers(unittest.TestCase):
 
     def test_purposes(self):
         self.assertEqual(enum("codec/random.h", "Purpose"), {"rounding": 1, "narrowing": 2})
-        self.assertIn("purpose 1 (rounding)", (SPEC / "schemes/subtractive_dither.md").read_text())
+        self.assertIn("purpose 1 (rounding)", (SPEC / "schemes/grid_quantizer.md").read_text())
         self.assertIn("stage 255, purpose 2", (SPEC / "numbers.md").read_text())
 
 

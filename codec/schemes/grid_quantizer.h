@@ -24,11 +24,11 @@ inline constexpr ParamSpec kBucketParam = {.kind = ParamSpec::integer,
                                            .help = "elements that share a step; 0: the whole tensor",
                                            .min = 0,
                                            .max = static_cast<double>(kMaxBucket),
-                                           .fallback = 0,
+                                           .fallback = "0",
                                            .decoder_needs = true};
 
 // How both sides lay a tensor out.
-struct DitherLayout {
+struct GridLayout {
   uint64_t bucket = 0;        // elements a step; 0: one step for the tensor. Buckets restart in each chunk
   uint32_t max_level = 0;     // M: symbols are q + M, q from -M to M
   bool stores_level = false;  // M is a stored parameter, else it follows from the scheme's text
@@ -48,27 +48,28 @@ float step_for_range(float max, uint32_t max_level);
 // The smallest M with M * step >= magnitude, at most kMaxLevel; 0 if step is 0.
 uint32_t level_for(float magnitude, float step);
 
-class SubtractiveDecoder final : public Decoder {
+class GridDecoder final : public Decoder {
  public:
-  SubtractiveDecoder(const DitherLayout& layout, const Inputs& inputs);
+  GridDecoder(const GridLayout& layout, const Inputs& inputs);
 
   // Takes step (if bucket is 0) and M (if it is stored) from `stored` into the layout given.
-  static std::unique_ptr<Decoder> restore(DitherLayout layout, ByteReader& stored, const Inputs& inputs);
+  static std::unique_ptr<Decoder> restore(GridLayout layout, ByteReader& stored, const Inputs& inputs);
 
   Bytes stored() const override;
-  ChunkShape chunk_shape(Range range) const override;
+  std::optional<uint64_t> params_size(Range range) const override;
+  StreamShapes streams(const Code& code, Range range) const override;
   std::string describe() const override;
   void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
 
-  const DitherLayout& layout() const { return layout_; }
+  const GridLayout& layout() const { return layout_; }
   const kernels::Draws& draws() const { return draws_; }
 
  private:
   void check_exceptions(const Code& code, uint64_t run) const;
 
-  DitherLayout layout_;
+  GridLayout layout_;
   kernels::Draws draws_;
 };
 
@@ -86,16 +87,16 @@ class Clipped final : public Tensor {
 };
 
 // What an encoder is told beside the layout.
-struct DitherChoice {
+struct GridChoice {
   float clip = std::numeric_limits<float>::infinity();  // values are limited to [-clip, clip] first
   bool exceptions = false;                              // some value of the tensor must be set aside
   StepRule rule = {};                                   // of a bucket, if the layout has buckets
   std::optional<double> omega = {};                     // kept unless a step had to be raised to 2^-126
 };
 
-class SubtractiveEncoder final : public Encoder {
+class GridEncoder final : public Encoder {
  public:
-  SubtractiveEncoder(const Tensor& tensor, const DitherLayout& layout, const Inputs& inputs, DitherChoice choice);
+  GridEncoder(const Tensor& tensor, const GridLayout& layout, const Inputs& inputs, GridChoice choice);
 
   const Decoder& decoder() const override { return decoder_; }
   void encode(Range range, Code& code, std::span<float> decoded) const override;
@@ -110,9 +111,9 @@ class SubtractiveEncoder final : public Encoder {
 
   const Tensor& tensor_;
   Clipped clipped_;
-  SubtractiveDecoder decoder_;
-  DitherChoice choice_;
-  uint64_t chunk_len_;
+  GridDecoder decoder_;
+  GridChoice choice_;
+  Chunks chunks_;
 };
 
 }  // namespace gradcodec

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/schemes/subtractive_dither.h"
+#include "codec/schemes/grid_quantizer.h"
 
 #include <bit>
 #include <catch2/catch.hpp>
@@ -113,10 +113,10 @@ TEST_CASE("what a decoder must refuse") {
     put(stored, step);
     if (level) put_varint(stored, *level);
     ByteReader reader(stored, "stored");
-    DitherLayout layout;
+    GridLayout layout;
     layout.max_level = 1;
     layout.stores_level = stores_level;
-    return SubtractiveDecoder::restore(layout, reader, inputs);
+    return GridDecoder::restore(layout, reader, inputs);
   };
   CHECK(restore(1.0F, {}, false));
   CHECK(restore(0.0F, 0, true));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/schemes/subtractive_dither.h"
+#include "codec/schemes/grid_quantizer.h"
 
 #include <algorithm>
 #include <array>
@@ -51,10 +51,10 @@ uint32_t level_for(float magnitude, float step) {
   return static_cast<uint32_t>(std::min(levels, static_cast<double>(kMaxLevel)));
 }
 
-SubtractiveDecoder::SubtractiveDecoder(const DitherLayout& layout, const Inputs& inputs)
+GridDecoder::GridDecoder(const GridLayout& layout, const Inputs& inputs)
     : layout_(layout), draws_(inputs.random.draws(Purpose::rounding, inputs.stage)) {}
 
-std::unique_ptr<Decoder> SubtractiveDecoder::restore(DitherLayout layout, ByteReader& stored, const Inputs& inputs) {
+std::unique_ptr<Decoder> GridDecoder::restore(GridLayout layout, ByteReader& stored, const Inputs& inputs) {
   if (layout.bucket == 0) {
     layout.step = stored.get<float>();
     if (!is_step(layout.step)) stored.fail("holds a step that is not 0 or from 2^-126 to 2^126");
@@ -65,22 +65,25 @@ std::unique_ptr<Decoder> SubtractiveDecoder::restore(DitherLayout layout, ByteRe
     if (layout.bucket == 0 && layout.step == 0 && level != 0) stored.fail("says M > 0 beside a step of 0");
     layout.max_level = static_cast<uint32_t>(level);
   }
-  return std::make_unique<SubtractiveDecoder>(layout, inputs);
+  return std::make_unique<GridDecoder>(layout, inputs);
 }
 
-Bytes SubtractiveDecoder::stored() const {
+Bytes GridDecoder::stored() const {
   Bytes out;
   if (layout_.bucket == 0) put(out, layout_.step);
   if (layout_.stores_level) put_varint(out, layout_.max_level);
   return out;
 }
 
-ChunkShape SubtractiveDecoder::chunk_shape(Range range) const {
-  const uint64_t steps = layout_.bucket == 0 ? 0 : bucket_count(range.count, layout_.bucket);
-  return {steps * sizeof(float), {{2 * layout_.max_level + 1, range.count, kernels::kDitherClasses}}};
+std::optional<uint64_t> GridDecoder::params_size(Range range) const {
+  return layout_.bucket == 0 ? 0 : bucket_count(range.count, layout_.bucket) * sizeof(float);
 }
 
-std::string SubtractiveDecoder::describe() const {
+StreamShapes GridDecoder::streams(const Code&, Range range) const {
+  return {{2 * layout_.max_level + 1, range.count, kernels::kDitherClasses}};
+}
+
+std::string GridDecoder::describe() const {
   std::array<char, 32> text;
   const auto end =
       std::to_chars(text.data(), text.data() + text.size(), layout_.step, std::chars_format::general, 4).ptr;
@@ -88,11 +91,11 @@ std::string SubtractiveDecoder::describe() const {
   return step + ", M " + std::to_string(layout_.max_level);
 }
 
-void SubtractiveDecoder::contexts(const Code&, size_t, Range range, std::span<uint16_t> out) const {
+void GridDecoder::contexts(const Code&, size_t, Range range, std::span<uint16_t> out) const {
   kernels::dither_contexts(draws_, range.first, out.size(), out.data());
 }
 
-void SubtractiveDecoder::decode(const Code& code, Range range, std::span<float> out) const {
+void GridDecoder::decode(const Code& code, Range range, std::span<float> out) const {
   const std::vector<uint16_t>& symbols = code.streams[0].symbols;
   const uint64_t run = layout_.bucket == 0 ? range.count : layout_.bucket;
   for (uint64_t at = 0; at < range.count; at += run) {
@@ -112,7 +115,7 @@ void SubtractiveDecoder::decode(const Code& code, Range range, std::span<float> 
 }
 
 // Only what could not be quantized is an exception, and its symbol is 0.
-void SubtractiveDecoder::check_exceptions(const Code& code, uint64_t run) const {
+void GridDecoder::check_exceptions(const Code& code, uint64_t run) const {
   for (const Exception& exception : code.exceptions) {
     const float step = layout_.bucket == 0 ? layout_.step : step_at(code.params, exception.index / run);
     // Only a step that was not chosen for the range leaves regular values beyond the last level.
@@ -127,7 +130,7 @@ void SubtractiveDecoder::check_exceptions(const Code& code, uint64_t run) const 
 }
 
 // What lies beyond the last level has no law: it decodes to less than it is.
-void SubtractiveDecoder::laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const {
+void GridDecoder::laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const {
   const uint64_t run = layout_.bucket == 0 ? range.count : layout_.bucket;
   for (uint64_t at = 0; at < range.count; at += run) {
     const auto step = static_cast<double>(layout_.bucket == 0 ? layout_.step : step_at(code.params, at / run));
@@ -151,16 +154,16 @@ std::span<const float> Clipped::read(Range range, std::span<float> scratch) cons
   return scratch.first(x.size());
 }
 
-SubtractiveEncoder::SubtractiveEncoder(const Tensor& tensor, const DitherLayout& layout, const Inputs& inputs,
-                                       DitherChoice choice)
+GridEncoder::GridEncoder(const Tensor& tensor, const GridLayout& layout, const Inputs& inputs,
+                                       GridChoice choice)
     : tensor_(tensor),
       clipped_(tensor, choice.clip),
       decoder_(layout, inputs),
       choice_(std::move(choice)),
-      chunk_len_(inputs.chunk_len) {}
+      chunks_(tensor.size(), inputs) {}
 
 // The chunk's values as they are quantized: clipped, irregular ones set aside.
-std::span<const float> SubtractiveEncoder::read(Range range, Code& code) const {
+std::span<const float> GridEncoder::read(Range range, Code& code) const {
   code.scratch.resize(std::max(code.scratch.size(), static_cast<size_t>(range.count)));
   const std::span<float> scratch = std::span(code.scratch).first(static_cast<size_t>(range.count));
   const std::span<const float> x = clips() ? clipped_.read(range, scratch) : tensor_.read(range, scratch);
@@ -171,22 +174,22 @@ std::span<const float> SubtractiveEncoder::read(Range range, Code& code) const {
 }
 
 // In the scratch copy, what is beyond the largest level of this step.
-void SubtractiveEncoder::set_aside_from(Code& code, size_t at, size_t count, float step) const {
+void GridEncoder::set_aside_from(Code& code, size_t at, size_t count, float step) const {
   if (!choice_.exceptions || step == 0) return;
   set_aside(std::span(code.scratch).subspan(at, count), limit_of(step), at, code.exceptions);
 }
 
-void SubtractiveEncoder::encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
+void GridEncoder::encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
                                     std::span<float> decoded) const {
-  const DitherLayout& layout = decoder_.layout();
+  const GridLayout& layout = decoder_.layout();
   const std::span<const float> run = x.subspan(at, static_cast<size_t>(range.count));
   set_aside_from(code, at, run.size(), step);  // x is the scratch copy then
   kernels::dither_encode(run.data(), run.size(), decoder_.draws(), range.first, {step, layout.max_level},
                          code.streams[0].symbols.data() + at, decoded.empty() ? nullptr : decoded.data() + at);
 }
 
-void SubtractiveEncoder::encode(Range range, Code& code, std::span<float> decoded) const {
-  const DitherLayout& layout = decoder_.layout();
+void GridEncoder::encode(Range range, Code& code, std::span<float> decoded) const {
+  const GridLayout& layout = decoder_.layout();
   const auto len = static_cast<size_t>(range.count);
   code.params.clear();
   code.exceptions.clear();
@@ -207,8 +210,8 @@ void SubtractiveEncoder::encode(Range range, Code& code, std::span<float> decode
 }
 
 // Variance step^2 / 12 for each value that is quantized, none for exceptions and for what a step of 0 stands for.
-Promise SubtractiveEncoder::promise() const {
-  const DitherLayout& layout = decoder_.layout();
+Promise GridEncoder::promise() const {
+  const GridLayout& layout = decoder_.layout();
   double variance = 0;
   float largest = 0;
   bool raised = false;
@@ -223,8 +226,8 @@ Promise SubtractiveEncoder::promise() const {
   } else {
     Code code;
     std::vector<std::pair<float, uint64_t>> steps;  // of the chunk's buckets, and how many values they are for
-    for (uint64_t first = 0; first < tensor_.size(); first += chunk_len_) {
-      const Range range{first, std::min(chunk_len_, tensor_.size() - first)};
+    for (uint64_t i = 0; i < chunks_.count(); ++i) {
+      const Range range = chunks_[i];
       code.exceptions.clear();
       steps.clear();
       const std::span<const float> x = read(range, code);
