@@ -8,7 +8,8 @@
 namespace gradcodec {
 
 // The law of decoded - target for one element, given the target and the stored parameters. Elements are independent of
-// each other given those. All numbers are in the tensor's units.
+// each other given those, but for `subset` and `cell`. All numbers are in the tensor's units. spec/verify.md says how
+// each is tested.
 struct Law {
   enum Kind : uint8_t {
     none,     // nothing is declared of this element
@@ -16,10 +17,21 @@ struct Law {
     point,    // always `lo`
     two,      // `hi` with probability `f`, else `lo`
     uniform,  // uniform on [lo, hi]
+    subset,  // `hi` if the element is one of those drawn, else `lo`; each is with probability `f`, but the tensor's are
+             // drawn together, without replacement: a fixed number of them
+    sum,     // as two, and (hi - lo) (Z - count / 2) more, Z binomial of `count` trials of probability 1/2
+    cell,    // one coordinate of a vector of `count` elements whose error is uniform on a lattice's cell: of variance
+             // `f` in every direction, and no longer than `hi`. Vectors begin at multiples of `count` in the chunk; the
+             // last may be cut short, and elements that are exceptions are not of theirs
   };
 
   Kind kind = none;
+  uint32_t count = 0;
   double lo = 0, hi = 0, f = 0;
+
+  constexpr Law() = default;
+  constexpr Law(Kind kind, double lo, double hi, double f, uint32_t count = 0)
+      : kind(kind), count(count), lo(lo), hi(hi), f(f) {}
 
   static Law at(double error) { return {point, error, error, 0}; }
 
@@ -36,6 +48,24 @@ struct Law {
   static Law rounded_to_step(double x, double step) {
     const double below = std::floor(x / step) * step;
     return rounded(x, below, below + step);
+  }
+
+  // x d / k if it is one of the k elements drawn of d, else 0 (rand-k, scaled to be unbiased).
+  static Law sampled(double x, double k, double d) {
+    if (x == 0 || k >= d) return at(0);
+    return {subset, -x, (d / k - 1) * x, k / d};
+  }
+
+  // Unbiased rounding as above, lo < hi, and binomial noise of `trials` trials: (hi - lo) (Z - trials / 2) (Agarwal et
+  // al., "cpSGD", arXiv 1805.10559).
+  static Law with_noise(double x, double lo, double hi, uint32_t trials) {
+    return {sum, lo - x, hi - x, (x - lo) / (hi - lo), trials};
+  }
+
+  // One of `dimension` coordinates of a lattice vector's error: cells of this covering radius and of this variance (per
+  // dimension), both already scaled. Needs a cell without a preferred direction, as those of A2, D4 and E8 are.
+  static Law in_cell(double radius, double variance, uint32_t dimension) {
+    return {cell, -radius, radius, variance, dimension};
   }
 };
 

@@ -13,15 +13,19 @@ namespace gradcodec {
 // arithmetic adds (codec/checks/resolution.h) is not counted.
 struct Promise {
   bool unbiased = false;     // the expected C(x) is the target
-  bool independent = false;  // the errors of elements are independent of each other, the stored parameters given
+  bool independent = false;  // the errors of elements are independent of each other, the stored parameters given; of
+                             // lattice vectors (Law::cell), those of different vectors
 
   const Tensor* target = nullptr;  // what C(x) is unbiased for; null: x itself
 
   std::optional<double> variance;  // the expected ||C(x) - target||^2, exactly
   std::optional<double> omega;     // it is at most omega ||target||^2 (omega-unbiased)
   std::optional<double> delta;     // the expected ||C(x) - target||^2 is at most (1 - delta) ||target||^2 (contraction)
-  bool projection = false;         // C is not random, and x - C(x) orthogonal to C(x): delta holds every time
+  bool projection = false;         // in each message x - C(x) is orthogonal to C(x): delta holds every time
   std::optional<double> max_error;  // largest |C(x)_i - target_i|
+
+  // <C(x), target> = ||target||^2 in each message, to within this part of it (what float32 may add).
+  std::optional<double> inner_product;
 };
 
 // Q2(Q1(x)), each with random numbers of its own:

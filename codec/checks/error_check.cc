@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codec/checks/law_numbers.h"
+
 namespace gradcodec {
 namespace {
 
@@ -18,6 +20,16 @@ void add(SquareSums& to, const SquareSums& from) {
   to.variance += from.variance;
   to.largest = std::max(to.largest, from.largest);
   to.slack += from.slack;
+}
+
+void add(MessageSums& to, const MessageSums& from) {
+  to.e2 += from.e2;
+  to.along += from.along;
+  to.norm2 += from.norm2;
+  to.opposed += from.opposed;
+  for (unsigned w = 0; w < kWeights; ++w) to.t[w] += from.t[w];
+  to.variance += from.variance;
+  to.bias2 += from.bias2;
 }
 
 // Pairs (a[i], b[j]) for i from `first_a`, j from `first_b`, `count` of them. `first_trial`: the expected P, which
@@ -39,7 +51,7 @@ void add_pairs(const ErrorView& a, size_t first_a, const ErrorView& b, size_t fi
   out.p += p;
   out.slack += slack;
   out.pairs += count;
-  if (b.has_twos()) {
+  if (!b.dither()) {
     const double* step_b = b.step.data() + first_b;
     double largest = 0;
 #pragma omp simd reduction(max : largest)
@@ -52,6 +64,25 @@ void add_pairs(const ErrorView& a, size_t first_a, const ErrorView& b, size_t fi
     for (size_t i = 0; i < count; ++i) expected += variance_a[i] * variance_b[i];
     out.expected_p += expected * static_cast<double>(trials);
   }
+}
+
+// What one lattice vector adds to tests 4 and 5, with weights w: Q = sum w e^2 is at most max(w) R^2, R the cell's
+// radius, and so E Q^2 <= max(w) R^2 E Q.
+template <typename Weight>
+SquareSums vector_squares(const ErrorView& view, Block vector, Weight weight) {
+  SquareSums out;
+  double largest = 0, radius = 0;
+  for (size_t i = vector.first; i < vector.first + vector.count; ++i) {
+    if (view.kind(i) != Law::cell) continue;
+    const double w = weight(i), eta = view.eta[i];
+    radius = view.sample().laws[i].hi;
+    largest = std::max(largest, w);
+    out.expected += w * view.variance[i];
+    out.slack += w * eta * (2 * radius + eta);
+  }
+  out.largest = largest * radius * radius;
+  out.variance = std::max(0.0, out.expected * (out.largest - out.expected));
+  return out;
 }
 
 }  // namespace
@@ -90,17 +121,29 @@ void ErrorSums::add(const ErrorSums& other) {
   }
   laws_vary |= other.laws_vary;
   if (!fault) fault = other.fault;
+  if (!first_outside) first_outside = other.first_outside;
+  outside += other.outside;
+  messages.resize(std::max(messages.size(), other.messages.size()));
+  for (size_t r = 0; r < other.messages.size(); ++r) gradcodec::add(messages[r], other.messages[r]);
   if (parameters_fault.empty()) parameters_fault = other.parameters_fault;
   if (decoder_fault.empty()) decoder_fault = other.decoder_fault;
+  if (transform_fault.empty()) transform_fault = other.transform_fault;
 }
 
 ErrorCheck::ErrorCheck(const Trials& trials, const ErrorCheck* previous, const CheckOptions& options)
     : trials_(trials), previous_(previous), options_(options) {
-  std::vector<uint64_t> wanted = {1, 4, 16, 1024, trials.chunk_len(), trials.chunk_len() / 2};
-  for (const uint64_t period : trials.periods()) wanted.push_back(period);
+  choose_lags();
+}
+
+// The errors of a lattice vector's own elements depend on each other: near elements are those of near vectors.
+void ErrorCheck::choose_lags() {
+  const uint64_t near = laws_.dimension;
+  std::vector<uint64_t> wanted = {near, 4 * near, 16 * near, 1024, trials_.chunk_len(), trials_.chunk_len() / 2};
+  for (const uint64_t period : trials_.periods()) wanted.push_back(period);
+  lags_.clear();
   for (const uint64_t lag : wanted) {
     const bool known = std::find(lags_.begin(), lags_.end(), lag) != lags_.end();
-    if (lag > 0 && lag < trials.size() && !known && lags_.size() < kLags) lags_.push_back(lag);
+    if (lag >= near && lag < trials_.size() && !known && lags_.size() < kLags) lags_.push_back(lag);
   }
 }
 
@@ -111,25 +154,19 @@ LawSums ErrorCheck::survey(uint64_t chunk, Room& room) const {
 }
 
 void ErrorCheck::take(const LawSums& chunk) {
-  laws_.points += chunk.points;
-  laws_.twos += chunk.twos;
-  laws_.uniforms += chunk.uniforms;
-  laws_.outside += chunk.outside;
-  laws_.unknown += chunk.unknown;
-  if (!laws_.first_outside) laws_.first_outside = chunk.first_outside;
-  laws_.norm2 += chunk.norm2;
-  laws_.outside_norm2 += chunk.outside_norm2;
-  laws_.variance += chunk.variance;
-  laws_.quartic += chunk.quartic;
-  laws_.bias2 += chunk.bias2;
-  laws_.eta2 += chunk.eta2;
-  laws_.largest_variance = std::max(laws_.largest_variance, chunk.largest_variance);
-  laws_.largest_step = std::max(laws_.largest_step, chunk.largest_step);
+  const bool longer = chunk.dimension > laws_.dimension;
+  laws_.add(chunk);
+  if (longer) choose_lags();
+}
+
+// Where no law is declared, or something is promised of each message, or of each one's laws.
+bool ErrorCheck::keeps_messages() const {
+  return laws_.unknown > 0 || trials_.targets_vary() || (promise_ && (promise_->projection || promise_->inner_product));
 }
 
 const BinomialLimits& ErrorCheck::limits() const {
   std::call_once(limits_made_, [this] {
-    const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
+    const auto elements = static_cast<double>(laws_.chance());
     limits_.emplace(trials_.count(), options_.level / (2 * elements));
   });
   return *limits_;
@@ -143,15 +180,15 @@ struct ErrorCheck::Overall {
 // Test 1 (each trial's error against the sum of those before it) and the squares of tests 4 and 5.
 void ErrorCheck::add_block(Block block, Room& room, Overall& overall, ErrorSums& out) {
   const ErrorView& view = room.current;
-  const double *error = view.error.data(), *variance = view.variance.data(), *eta = view.eta.data(),
-               *step = view.step.data(), *size = room.size.data();
+  const double *error = view.error.data(), *tail = view.tail.data(), *eta = view.eta.data(), *step = view.step.data(),
+               *size = room.size.data();
   double* sum = room.sum.data();
   double d = 0, p = 0, slack = 0, largest = overall.largest, q = 0, q_by_size = 0;
 #pragma omp simd reduction(+ : d, p, slack, q, q_by_size) reduction(max : largest)
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const double before = sum[i], magnitude = std::fabs(before), e = error[i];
     d += before * e;
-    p += before * before * variance[i];
+    p += before * before * tail[i];
     slack += magnitude * eta[i];
     largest = std::max(largest, magnitude * step[i]);
     q += e * e;
@@ -170,9 +207,9 @@ void ErrorCheck::add_block(Block block, Room& room, Overall& overall, ErrorSums&
 void ErrorCheck::move_e_processes(const Overall& trial, ErrorSums& out) const {
   out.overall_slack += trial.slack;
   out.overall_largest = std::max(out.overall_largest, trial.largest);
-  if (trials_.count() < 2 || !(laws_.quartic > 0)) return;
+  if (trials_.count() < 2 || !(laws_.penalty > 0)) return;
   for (size_t j = 0; j < kOverallMultiples.size(); ++j) {
-    const double lambda = overall_lambda(j, static_cast<double>(trials_.count()), laws_.quartic, options_.level);
+    const double lambda = overall_lambda(j, static_cast<double>(trials_.count()), laws_.penalty, options_.level);
     out.log_w[2 * j] += e_increment(lambda, trial.d, trial.slack, trial.p, trial.largest, dither());
     out.log_w[2 * j + 1] += e_increment(lambda, -trial.d, trial.slack, trial.p, trial.largest, dither());
   }
@@ -187,16 +224,17 @@ void ErrorCheck::add_histogram(const ErrorView& view, Block block, ErrorSums& ou
   }
 }
 
-void ErrorCheck::set_weights(Room& room) const {
+void ErrorCheck::set_weights(Room& room) {
   const ErrorView& view = room.current;
   const size_t n = view.size();
   for (std::vector<double>* weights : {&room.x, &room.sharp, &room.size}) weights->assign(n, 0.0);
   for (size_t i = 0; i < n; ++i) {
-    if (view.step[i] == 0) continue;
+    if (view.step[i] == 0 && view.kind(i) != Law::none) continue;
     const auto x = static_cast<double>(view.sample().target[i]);
+    if (!std::isfinite(x)) continue;
     room.x[i] = x;
-    room.sharp[i] = sharp_weight(x, view.variance[i], view.step[i]);
     room.size[i] = std::fabs(x);
+    if (view.step[i] != 0) room.sharp[i] = sharp_weight(x, view.variance[i], view.step[i]);
   }
 }
 
@@ -204,6 +242,8 @@ void ErrorCheck::set_weights(Room& room) const {
 ErrorSums ErrorCheck::law_sums(const ErrorView& view, const Room& room) const {
   ErrorSums out;
   out.norm2 = view.sums().norm2;
+  out.outside = view.sums().outside;
+  out.first_outside = view.sums().first_outside;
   for (size_t i = 0; i < view.size(); ++i) {
     const double s = view.step[i];
     if (s == 0) continue;
@@ -212,19 +252,28 @@ ErrorSums ErrorCheck::law_sums(const ErrorView& view, const Room& room) const {
     for (unsigned w = 0; w < kWeights; ++w) {
       const double size = std::fabs(weights[w]);
       LinearSums& linear = out.linear[w];
-      linear.variance += size * size * sigma2;
+      linear.variance += size * size * view.tail[i];
       linear.largest = std::max(linear.largest, size * s);
       linear.slack += size * eta;
     }
-    const bool uniform = view.kind(i) == Law::uniform;
-    // Var e^2: of two points s^2 sigma^2 (1 - 2f)^2 = sigma^2 (s^2 - 4 sigma^2).
-    const double variance = uniform ? s * s * s * s / 180 : sigma2 * (s * s - 4 * sigma2);
-    const double largest = uniform ? s * s / 6 : s * s;
-    const double slack = eta * (2 * std::sqrt(sigma2) + eta + s);
-    const double size = room.size[i];
-    add(out.square, {0, sigma2, variance, largest, slack});
-    add(out.square_by_size, {0, size * sigma2, size * size * variance, size * largest, size * slack});
     out.resolution = std::max(out.resolution, eta * view.inverse_step[i]);
+    const Law& law = view.sample().laws[i];
+    if (law.kind == Law::cell) {
+      const Block vector = view.vector_of(i);
+      bool counted = false;  // with the first of the vector
+      for (size_t at = vector.first; at < i; ++at) counted |= view.kind(at) == Law::cell;
+      if (counted) continue;
+      add(out.square, vector_squares(view, vector, [](size_t) { return 1.0; }));
+      add(out.square_by_size, vector_squares(view, vector, [&](size_t at) { return room.size[at]; }));
+      continue;
+    }
+    const LawNumbers numbers = numbers_of(law);
+    const auto [tail, largest] = square_of(law, numbers);
+    const double most = law.kind == Law::sum ? 2 * numbers.reach : s;
+    const double slack = eta * (2 * std::sqrt(sigma2) + eta + most);
+    const double size = room.size[i];
+    add(out.square, {0, sigma2, tail, largest, slack});
+    add(out.square_by_size, {0, size * sigma2, size * size * tail, size * largest, size * slack});
   }
   return out;
 }
@@ -300,24 +349,27 @@ void ErrorCheck::add_linear(Room& room, ErrorSums& out) {
   room.weighted = room.sum;
 }
 
-// Test 3. A two-point error's sum says how often it went up: f must be within eta / s of the exact limits of that
-// count. A uniform one's sum has a sub-Gaussian tail.
+// Test 3. The sum of errors of two values says how often the element went up: f must be within eta / s of the exact
+// limits of that count. Others' sums have a sub-Gaussian tail.
 void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out) const {
   const ErrorView& view = room.current;
   const auto r = static_cast<double>(trials_.count());
-  const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
-  const double uniform_limit = std::sqrt(r * std::log(2 * elements / options_.level) / 6);
+  const auto elements = static_cast<double>(laws_.chance());
+  const double log_tail = std::log(2 * elements / options_.level);
+  const double uniform_limit = std::sqrt(r * log_tail / 6);
   for (size_t i = 0; i < view.size(); ++i) {
     const double s = view.step[i];
     if (s == 0) continue;
+    const Law& law = view.sample().laws[i];
     double beyond;
-    if (view.kind(i) == Law::uniform) {
-      beyond = (std::fabs(room.sum[i]) - r * view.eta[i]) / s / uniform_limit - 1;
-    } else {
-      const double f = view.sample().laws[i].f, near = view.eta[i] / s;
-      const double ups = std::clamp(std::nearbyint(room.sum[i] / s + r * f), 0.0, r);
+    if (law.kind == Law::two || law.kind == Law::subset) {
+      const double f = law.f, near = view.eta[i] / s;
+      const double ups = std::clamp(std::nearbyint(room.sum[i] / (law.hi - law.lo) + r * f), 0.0, r);
       const auto k = static_cast<uint64_t>(ups);
       beyond = std::max(limits().lower(k) - (f + near), limits().lower(trials_.count() - k) - (1 - f + near));
+    } else {
+      const double limit = law.kind == Law::uniform ? uniform_limit : std::sqrt(2 * r * sub_gaussian(law) * log_tail);
+      beyond = (std::fabs(room.sum[i]) - r * view.eta[i]) / s / limit - 1;
     }
     if (beyond > out.coordinate) {
       out.coordinate = beyond;
@@ -341,7 +393,10 @@ void ErrorCheck::add_trial(Range range, uint64_t trial, Room& room, ErrorSums& o
     view.compute(block);
     if (!out.fault) {
       if (const std::optional<size_t> i = view.first_beyond_support(block)) {
-        out.fault = SupportFault{trial, range.first + *i, view.error[*i], view.step[*i]};
+        const bool vector = view.kind(*i) == Law::cell;
+        out.fault =
+            SupportFault{trial, range.first + *i, vector ? view.length_of(view.vector_of(*i)).error : view.error[*i],
+                         vector ? view.sample().laws[*i].hi : view.step[*i], vector};
       }
     }
     add_block(block, room, overall, out);
@@ -349,12 +404,34 @@ void ErrorCheck::add_trial(Range range, uint64_t trial, Room& room, ErrorSums& o
     add_lags(block, trial == 0, room, out);
   });
   move_e_processes(overall, out);
+  if (!out.messages.empty()) out.messages[static_cast<size_t>(trial)] = message_sums(room, overall.d);
+}
+
+MessageSums ErrorCheck::message_sums(const Room& room, double opposed) const {
+  const ErrorView& view = room.current;
+  MessageSums out;
+  out.opposed = opposed;
+  out.norm2 = view.sums().norm2;
+  out.variance = view.sums().variance;
+  out.bias2 = view.sums().bias2;
+  for (size_t i = 0; i < view.size(); ++i) {
+    const auto target = static_cast<double>(view.sample().target[i]);
+    if (!std::isfinite(target)) continue;
+    const double whole = static_cast<double>(view.sample().decoded[i]) - target;
+    out.e2 += whole * whole;
+    out.along += whole * target;
+    if (laws_.unknown == 0) continue;
+    const std::array<double, kWeights> weights = {room.x[i], room.sharp[i], 1, sign(room.x[i]), room.size[i]};
+    for (unsigned w = 0; w < kWeights; ++w) out.t[w] += weights[w] * view.error[i];
+  }
+  return out;
 }
 
 ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room, const std::function<void()>& after_trial) const {
   const Range range = trials_.chunk(chunk);
   ErrorSums out, once;
   if (dither()) out.histogram.assign(kUniformityBins + 1, 0);
+  if (keeps_messages()) out.messages.resize(static_cast<size_t>(trials_.count()));
   begin(chunk, room);
   for (uint64_t trial = 0; trial < trials_.count(); ++trial) {
     const ErrorView& view = room.current;
@@ -371,6 +448,7 @@ ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room, const std::function<vo
     }
     if (out.parameters_fault.empty()) out.parameters_fault = view.sample().parameters_fault;
     if (out.decoder_fault.empty()) out.decoder_fault = view.sample().decoder_fault;
+    if (out.transform_fault.empty()) out.transform_fault = view.sample().transform_fault;
     add_trial(range, trial, room, out);
     add_elsewhere(chunk, trial, room, out);
     out.add(once);

@@ -57,10 +57,20 @@ struct LagSums {
   uint64_t pairs = 0;
 };
 
-// An error that the law does not allow.
+// An error that the law does not allow. Of a lattice vector: its length, and how long it may be.
 struct SupportFault {
   uint64_t trial = 0, index = 0;
   double error = 0, step = 0;
+  bool vector = false;
+};
+
+// What one message gives, where no law says how messages spread, or where each of them is promised something.
+struct MessageSums {
+  double e2 = 0, along = 0;             // ||e||^2 and <e, x>, e the whole of decoded - target, x the target
+  double norm2 = 0;                     // ||x||^2
+  double opposed = 0;                   // <S, e>, S the sum of the messages before it
+  std::array<double, kWeights> t = {};  // sum of w e
+  double variance = 0, bias2 = 0;       // of the laws that it has
 };
 
 // What a chunk gives; adds up.
@@ -76,9 +86,12 @@ struct ErrorSums {
   double resolution = 0;                 // max eta / s
   double coordinate = -1;                // how far the worst element is beyond its limit; at most 0 if none is
   uint64_t coordinate_index = 0;
-  bool laws_vary = false;             // from trial to trial
-  std::optional<SupportFault> fault;  // the first
-  std::string parameters_fault, decoder_fault;
+  bool laws_vary = false;                 // from trial to trial
+  std::optional<SupportFault> fault;      // the first
+  std::optional<uint64_t> first_outside;  // of any trial
+  uint64_t outside = 0;                   // elements of all trials
+  std::vector<MessageSums> messages;      // empty, or one a trial
+  std::string parameters_fault, decoder_fault, transform_fault;
 
   void add(const ErrorSums& other);
 };
@@ -113,10 +126,12 @@ class ErrorCheck {
   const std::vector<uint64_t>& lags() const { return lags_; }  // up to 8, each below the size
 
  private:
-  bool dither() const { return laws_.twos == 0; }
+  bool dither() const { return laws_.uniform(); }
+  void choose_lags();
+  bool keeps_messages() const;
   void begin(uint64_t chunk, Room& room) const;
   std::vector<uint64_t> earlier_chunks(uint64_t chunk) const;
-  void set_weights(Room& room) const;
+  static void set_weights(Room& room);
   ErrorSums law_sums(const ErrorView& view, const Room& room) const;
   struct Overall;
   static void add_block(Block block, Room& room, Overall& overall, ErrorSums& out);
@@ -124,6 +139,7 @@ class ErrorCheck {
   static void add_histogram(const ErrorView& view, Block block, ErrorSums& out);
   void add_lags(Block block, bool first_trial, const Room& room, ErrorSums& out) const;
   void add_trial(Range range, uint64_t trial, Room& room, ErrorSums& out) const;
+  MessageSums message_sums(const Room& room, double opposed) const;
   void add_elsewhere(uint64_t chunk, uint64_t trial, Room& room, ErrorSums& out) const;
   static void add_linear(Room& room, ErrorSums& out);
   void judge_coordinates(Range range, const Room& room, ErrorSums& out) const;

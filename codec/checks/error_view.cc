@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codec/checks/law_numbers.h"
 #include "codec/checks/resolution.h"
 
 namespace gradcodec {
@@ -52,9 +53,9 @@ void ErrorView::compute(Block block) {
 }
 
 void ErrorView::refresh(Range range) {
-  const auto n = static_cast<size_t>(range.count);
+  const size_t n = sample_.target.size();
   for (std::vector<double>* array :
-       {&error, &step, &variance, &eta, &z, &z_variance, &z_slack, &expected_, &inverse_step}) {
+       {&error, &step, &variance, &tail, &eta, &z, &z_variance, &z_slack, &expected_, &inverse_step}) {
     array->resize(n);
   }
   special_.clear();
@@ -63,31 +64,66 @@ void ErrorView::refresh(Range range) {
     set_law(i, sample_.laws[i]);
     add_to_sums(i, range);
   }
+  if (sums_.cells > 0) spread_eta();
 }
 
 void ErrorView::set_law(size_t i, const Law& law) {
   const auto target = static_cast<double>(sample_.target[i]);
-  const bool uniform = law.kind == Law::uniform;
-  if (!uniform && law.kind != Law::two) {
-    special_.push_back(static_cast<uint32_t>(i));
-    expected_[i] = target + law.lo;
-    step[i] = variance[i] = eta[i] = inverse_step[i] = z_variance[i] = z_slack[i] = 0;
+  if (!has_chance(law.kind)) {
+    const bool unknown = law.kind == Law::none;
+    if (!unknown || !std::isfinite(target)) special_.push_back(static_cast<uint32_t>(i));
+    expected_[i] = unknown ? target : target + law.lo;
+    step[i] = variance[i] = tail[i] = eta[i] = inverse_step[i] = z_variance[i] = z_slack[i] = 0;
     return;
   }
-  // Most elements have the width of the one before.
-  const double s = law.hi - law.lo;
+  const LawNumbers numbers = numbers_of(law);
+  const double s = numbers.step;
   step[i] = s;
-  inverse_step[i] = i > 0 && step[i - 1] == s ? inverse_step[i - 1] : 1 / s;
-  expected_[i] = target + (uniform ? (law.lo + law.hi) / 2 : law.lo + law.f * s);
-  variance[i] = uniform ? s * s / 12 : s * s * law.f * (1 - law.f);
-  eta[i] = resolution(target, s);
-  z_variance[i] = dither_ ? 1.0 / 12 : variance[i];
+  inverse_step[i] = i > 0 && step[i - 1] == s ? inverse_step[i - 1] : 1 / s;  // most have the width of the one before
+  expected_[i] = target + numbers.mean;
+  variance[i] = numbers.variance;
+  tail[i] = numbers.tail;
+  const bool whole = law.kind == Law::sum || law.kind == Law::cell;  // parts of it are smaller than it
+  eta[i] = resolution(target, whole ? 2 * numbers.reach : s);
+  z_variance[i] = dither_ ? 1.0 / 12 : numbers.variance;
   z_slack[i] = dither_ ? eta[i] * inverse_step[i] : eta[i];
 }
 
+// The coordinates of a lattice vector are computed from each other: each may be off by what the largest may.
+void ErrorView::spread_eta() {
+  for (size_t i = 0; i < step.size();) {
+    if (kind(i) != Law::cell) {
+      ++i;
+      continue;
+    }
+    const Block vector = vector_of(i);
+    const auto first = eta.begin() + static_cast<ptrdiff_t>(vector.first);
+    const double largest = *std::max_element(first, first + static_cast<ptrdiff_t>(vector.count));
+    for (i = vector.first; i < vector.first + vector.count; ++i) {
+      if (kind(i) == Law::cell) eta[i] = z_slack[i] = largest;
+    }
+  }
+}
+
+Block ErrorView::vector_of(size_t i) const {
+  const size_t dimension = sample_.laws[i].count, first = i / dimension * dimension;
+  return {first, std::min(dimension, step.size() - first)};
+}
+
+ErrorView::Length ErrorView::length_of(Block vector) const {
+  Length out;
+  for (size_t i = vector.first; i < vector.first + vector.count; ++i) {
+    if (kind(i) != Law::cell) continue;
+    out.error += error[i] * error[i];
+    out.eta += eta[i] * eta[i];
+  }
+  return {std::sqrt(out.error), std::sqrt(out.eta)};
+}
+
 void ErrorView::add_to_sums(size_t i, Range range) {
+  const Law& law = sample_.laws[i];
   const auto target = static_cast<double>(sample_.target[i]);
-  const Law::Kind kind = sample_.laws[i].kind;
+  const Law::Kind kind = law.kind;
   const double energy = std::isfinite(target) ? target * target : 0;
   sums_.norm2 += energy;
   if (kind == Law::outside || kind == Law::none) {
@@ -96,14 +132,63 @@ void ErrorView::add_to_sums(size_t i, Range range) {
     sums_.outside_norm2 += energy;
     return;
   }
-  ++(kind == Law::uniform ? sums_.uniforms : kind == Law::two ? sums_.twos : sums_.points);
   const double sigma2 = variance[i], bias = std::isfinite(target) ? expected_[i] - target : 0;
+  double reach = 0;
+  switch (kind) {
+    case Law::uniform:
+      ++sums_.uniforms;
+      reach = step[i] / 2;
+      break;
+    case Law::two:
+      ++sums_.twos;
+      reach = std::max(law.f, 1 - law.f) * step[i];
+      break;
+    case Law::point:
+      ++sums_.points;
+      break;
+    default:
+      ++(kind == Law::subset ? sums_.subsets : kind == Law::sum ? sums_.sums : sums_.cells);
+      if (kind == Law::cell) sums_.dimension = std::max(sums_.dimension, law.count);
+      reach = numbers_of(law).reach;
+  }
   sums_.variance += sigma2;
   sums_.quartic += sigma2 * sigma2;
+  sums_.penalty += sigma2 * tail[i];
   sums_.largest_variance = std::max(sums_.largest_variance, sigma2);
+  sums_.largest_tail = std::max(sums_.largest_tail, tail[i]);
   sums_.bias2 += bias * bias;
   sums_.eta2 += eta[i] * eta[i];
-  sums_.largest_step = std::max(sums_.largest_step, step[i]);
+  sums_.largest_error = std::max(sums_.largest_error, std::fabs(bias) + reach);
+  if (step[i] == 0) return;
+  sums_.largest_sub_gaussian = std::max(sums_.largest_sub_gaussian, sub_gaussian(law));
+  const bool counted = kind == Law::two || kind == Law::subset;  // may be always the one or the other
+  const double shift = counted ? 1 : kind == Law::uniform ? 0.5 : reach * inverse_step[i];
+  sums_.largest_shift = std::max(sums_.largest_shift, shift);
+}
+
+void LawSums::add(const LawSums& other) {
+  points += other.points;
+  twos += other.twos;
+  uniforms += other.uniforms;
+  subsets += other.subsets;
+  sums += other.sums;
+  cells += other.cells;
+  outside += other.outside;
+  unknown += other.unknown;
+  if (!first_outside) first_outside = other.first_outside;
+  norm2 += other.norm2;
+  outside_norm2 += other.outside_norm2;
+  variance += other.variance;
+  quartic += other.quartic;
+  penalty += other.penalty;
+  bias2 += other.bias2;
+  eta2 += other.eta2;
+  largest_variance = std::max(largest_variance, other.largest_variance);
+  largest_tail = std::max(largest_tail, other.largest_tail);
+  largest_error = std::max(largest_error, other.largest_error);
+  largest_sub_gaussian = std::max(largest_sub_gaussian, other.largest_sub_gaussian);
+  largest_shift = std::max(largest_shift, other.largest_shift);
+  dimension = std::max(dimension, other.dimension);
 }
 
 // Quickly, where all that has chance is uniform: the others' errors are 0 here.
@@ -116,25 +201,49 @@ bool ErrorView::any_beyond(Block block) const {
 }
 
 std::optional<size_t> ErrorView::first_beyond_support(Block block) const {
-  const bool all_uniform = sums_.twos == 0 && sums_.points == 0 && sums_.outside == 0;
+  const bool all_uniform = sums_.uniforms == step.size();
   if (all_uniform && !any_beyond(block)) return std::nullopt;
   for (size_t i = block.first; i < block.first + block.count; ++i) {
-    const Law& law = sample_.laws[i];
-    const float target = sample_.target[i], decoded = sample_.decoded[i];
-    bool inside = true;
-    if (law.kind == Law::uniform) {
-      inside = std::fabs(error[i]) <= step[i] / 2 + eta[i];
-    } else if (law.kind == Law::two) {
-      const double below = error[i] + law.f * step[i];  // 0 for lo, step for hi
-      inside = std::min(std::fabs(below), std::fabs(below - step[i])) <= eta[i];
-    } else if (law.kind == Law::outside) {
-      inside = std::isfinite(target);  // else it could only be kept as it is
-    } else if (law.kind == Law::point) {
-      inside = is_same(decoded, law.lo == 0 ? target : static_cast<float>(static_cast<double>(target) + law.lo));
-    }
-    if (!inside) return i;
+    if (!inside(i)) return i;
   }
   return std::nullopt;
+}
+
+bool ErrorView::inside(size_t i) const {
+  const Law& law = sample_.laws[i];
+  const float target = sample_.target[i], decoded = sample_.decoded[i];
+  const auto x = static_cast<double>(target), value = static_cast<double>(decoded);
+  switch (law.kind) {
+    case Law::none:
+      return true;
+    case Law::outside:
+      return std::isfinite(target);  // else it could only be kept as it is
+    case Law::point:
+      // What the law was computed from rounds as a float64 does, where the error is far smaller than the target.
+      return is_same(decoded, law.lo == 0 ? target : static_cast<float>(x + law.lo)) ||
+             (law.lo != 0 && std::fabs(value - x - law.lo) <= 0x1p-52 * std::fabs(x));
+    case Law::uniform:
+      return std::fabs(error[i]) <= step[i] / 2 + eta[i];
+    case Law::two:
+    case Law::subset: {
+      const double s = law.hi - law.lo, above = error[i] + law.f * s;  // 0 for lo, s for hi
+      return std::min(std::fabs(above), std::fabs(above - s)) <= eta[i];
+    }
+    case Law::sum: {
+      const double steps = (error[i] + law.f * step[i]) / step[i] + law.count / 2.0;  // 0 to count + 1, whole
+      const double near = std::clamp(std::nearbyint(steps), 0.0, law.count + 1.0);
+      return std::fabs(steps - near) * step[i] <= eta[i];
+    }
+    case Law::cell: {
+      const Block vector = vector_of(i);
+      for (size_t later = i + 1; later < vector.first + vector.count; ++later) {
+        if (kind(later) == Law::cell) return true;  // the vector is looked at there
+      }
+      const Length length = length_of(vector);
+      return length.error <= law.hi + length.eta;
+    }
+  }
+  return false;
 }
 
 }  // namespace gradcodec

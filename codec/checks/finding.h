@@ -17,6 +17,7 @@ enum class Verdict : uint8_t {
   proved,            // checked without chance
   below_resolution,  // what matters here is less than what float32 arithmetic may add
   not_covered,       // this check cannot show it, or says nothing of this tensor
+  approximate,       // a number to look at: without a law nothing can be held to it
 };
 
 std::string_view verdict_name(Verdict verdict);

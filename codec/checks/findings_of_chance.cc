@@ -12,8 +12,6 @@ namespace {
 constexpr double kVarianceMargin = 0.02;
 constexpr uint64_t kManyTrials = 100000;  // more is not practical
 
-constexpr std::array<std::string_view, kWeights> kWeightNames = {"x", "x/var", "1", "sign", "|x|"};
-
 // Not rejected: is what could have been missed less than what matters?
 void decide(Finding& finding, bool broken, double needed) {
   if (broken) {
@@ -42,7 +40,7 @@ class Tests {
         limits_(evidence.limits),
         r_(static_cast<double>(evidence.trials)),
         l2_(std::log(2 / evidence.options.level)),
-        chance_(evidence.laws.twos + evidence.laws.uniforms > 0 && evidence.laws.variance > 0) {}
+        chance_(evidence.laws.chance() > 0 && evidence.laws.variance > 0) {}
 
   std::vector<Finding> all() {
     bias_overall();
@@ -62,13 +60,11 @@ class Tests {
   }
 
  private:
-  bool uniform() const { return laws_.twos == 0; }
+  bool uniform() const { return laws_.uniform(); }
 
   // Whether the tests of chance say anything; else why not.
   bool applies(std::string_view name, std::string_view promise, bool needs_many) {
-    if (laws_.unknown > 0) {
-      out_.push_back(absent(name, promise, "the scheme declares no law"));
-    } else if (!chance_) {
+    if (!chance_) {
       out_.push_back(absent(name, promise, "nothing here is left to chance"));
     } else if (needs_many && trials_ < 2) {
       out_.push_back(absent(name, promise, "one sample cannot show it"));
@@ -79,19 +75,17 @@ class Tests {
   }
 
   void bias_overall() {
-    constexpr std::string_view kName = "bias overall",
-                               kPromise = "unbiased overall, workers independent (bias^2 / variance)";
-    if (!applies(kName, kPromise, true)) return;
+    if (!applies(kBiasOverall, kUnbiasedOverall, true)) return;
     Finding finding;
-    finding.name = kName;
-    finding.promise = kPromise;
+    finding.name = kBiasOverall;
+    finding.promise = kUnbiasedOverall;
     const double v = laws_.variance, sd0 = std::sqrt(2 * laws_.quartic / (r_ * (r_ - 1)));
     const double u = (sums_.s2 - sums_.e2) / (r_ * (r_ - 1));
     const double spread = 1.96 * std::sqrt(sd0 * sd0 + 4 * laws_.largest_variance * std::max(u, 0.0) / r_);
     const OverallSetting setting{.trials = r_,
                                  .level = options_.level,
-                                 .quartic = laws_.quartic,
-                                 .largest_variance = laws_.largest_variance,
+                                 .quartic = laws_.penalty,
+                                 .largest_variance = laws_.largest_tail,
                                  .slack = sums_.overall_slack,
                                  .largest = sums_.overall_largest,
                                  .uniform = uniform()};
@@ -111,10 +105,8 @@ class Tests {
   }
 
   void linear(unsigned w) {
-    const std::string name = "linear " + std::string(kWeightNames[w]);
+    const std::string name = linear_name(w), promise = linear_promise(w);
     const bool slope = w == 0;
-    const std::string promise =
-        slope ? "unbiased along x (part of x)" : "unbiased along " + std::string(kWeightNames[w]) + " (deviations)";
     if (!applies(name, promise, false)) return;
     const LinearSums& sums = sums_.linear[w];
     const double v = sums.variance;  // of all trials
@@ -148,14 +140,16 @@ class Tests {
     Finding finding;
     finding.name = kName;
     finding.promise = kPromise;
-    // A uniform error's sum is at most R s / 2, and a count of ups at most R: few trials can show nothing.
-    const auto elements = static_cast<double>(laws_.twos + laws_.uniforms);
+    // A mean is at most as far off as an error may be (half a step of a uniform one, a step where ups are counted): few
+    // trials can show nothing.
+    const auto elements = static_cast<double>(laws_.chance());
     const double log_tail = std::log(2 * elements / options_.level);
-    finding.smallest = std::sqrt(log_tail / (6 * r_)) + kPower / std::sqrt(12 * r_);
+    const double spread = std::max(laws_.largest_sub_gaussian, laws_.twos > 0 ? 1.0 / 12 : 0);
+    finding.smallest = std::sqrt(2 * spread * log_tail / r_) + kPower * std::sqrt(spread / r_);
     if (limits_ != nullptr) finding.smallest = std::max(finding.smallest, limits_->smallest_shift());
     finding.smallest += sums_.resolution;
     const bool broken = !(sums_.coordinate <= 0);
-    if (!broken && !(finding.smallest < (uniform() ? 0.5 : 1))) {
+    if (!broken && !(finding.smallest < laws_.largest_shift)) {
       out_.push_back(absent(kName, kPromise, "more trials are needed to show anything of one element"));
       return;
     }
@@ -284,6 +278,13 @@ class Tests {
 };
 
 }  // namespace
+
+std::string linear_name(unsigned weight) { return "linear " + std::string(kWeightNames[weight]); }
+
+std::string linear_promise(unsigned weight) {
+  return weight == 0 ? "unbiased along x (part of x)"
+                     : "unbiased along " + std::string(kWeightNames[weight]) + " (deviations)";
+}
 
 std::vector<Finding> findings_of_chance(const Evidence& evidence) { return Tests(evidence).all(); }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "codec/checks/evidence.h"
 
@@ -17,7 +19,11 @@ std::string text_of(double value) {
 class Proofs {
  public:
   explicit Proofs(const Evidence& evidence)
-      : laws_(evidence.laws), sums_(evidence.sums), promise_(evidence.promise), options_(evidence.options) {}
+      : laws_(evidence.laws),
+        sums_(evidence.sums),
+        promise_(evidence.promise),
+        options_(evidence.options),
+        transforms_(evidence.transforms) {}
 
   std::vector<Finding> all() {
     out_.push_back(
@@ -25,31 +31,40 @@ class Proofs {
     constexpr std::string_view kDecoder = "decoded values have the encoder's digest";
     out_.push_back(options_.knows_encoder ? proof("decoder", kDecoder, sums_.decoder_fault.empty(), sums_.decoder_fault)
                                           : absent("decoder", kDecoder, "the file holds no digests"));
+    if (transforms_) {
+      out_.push_back(proof("transform", "what is transformed keeps its length, and comes back",
+                           sums_.transform_fault.empty(), sums_.transform_fault));
+    }
     overload();
     support();
     variance_bound();
     contraction();
+    inner_product();
+    for (Finding& finding : out_) {
+      if (std::isinf(finding.measured)) finding.measured = kAbsent;
+    }
     return std::move(out_);
   }
 
  private:
-  bool uniform() const { return laws_.twos == 0; }
-
   void overload() {
     constexpr std::string_view kPromise = "no value beyond the last level";
     if (laws_.unknown > 0) {
       out_.push_back(absent("overload", kPromise, "the scheme declares no law"));
       return;
     }
-    const std::string where = laws_.outside == 0 ? ""
-                                                 : std::to_string(laws_.outside) + " elements are, first " +
-                                                       std::to_string(*laws_.first_outside) + ", " +
-                                                       text_of(laws_.outside_norm2 / laws_.norm2) + " of the energy";
-    if (laws_.outside > 0 && !options_.outside.empty()) {
+    std::string where;
+    if (laws_.outside > 0) {
+      where = std::to_string(laws_.outside) + " elements are, first " + std::to_string(*laws_.first_outside) + ", " +
+              text_of(laws_.outside_norm2 / laws_.norm2) + " of the energy";
+    } else if (sums_.outside > 0) {
+      where = "elements are in some trials, first " + std::to_string(*sums_.first_outside);
+    }
+    if (!where.empty() && !options_.outside.empty()) {
       out_.push_back(absent("overload", kPromise, where + ": " + options_.outside));
       return;
     }
-    out_.push_back(proof("overload", kPromise, laws_.outside == 0, where));
+    out_.push_back(proof("overload", kPromise, where.empty(), where));
   }
 
   void support() {
@@ -61,9 +76,10 @@ class Proofs {
     Finding finding = proof("support", kPromise, !sums_.fault);
     if (sums_.fault) {
       const SupportFault& fault = *sums_.fault;
+      const std::string unit = fault.vector ? " radii of its cell, the whole vector's" : " steps";
       finding.note = "element " + std::to_string(fault.index) + " in trial " + std::to_string(fault.trial) +
                      ": error " + text_of(fault.error) + ", " +
-                     (fault.step == 0 ? "where none is allowed" : text_of(fault.error / fault.step) + " steps");
+                     (fault.step == 0 ? "where none is allowed" : text_of(fault.error / fault.step) + unit);
     }
     out_.push_back(std::move(finding));
   }
@@ -74,16 +90,22 @@ class Proofs {
       out_.push_back(absent("variance bound", kPromise, options_.no_promise));
       return;
     }
+    if (laws_.unknown > 0) {
+      out_.push_back(absent("variance bound", kPromise, "the scheme declares no law"));
+      return;
+    }
     Finding finding = proof("variance bound", kPromise, true);
+    // What is unbiased has no other part; what is not declares the whole of its error.
+    const double whole = laws_.variance + (promise_->unbiased ? 0 : laws_.bias2);
     // Sums of the same terms in another order.
-    if (promise_->variance && std::fabs(*promise_->variance - laws_.variance) > 1e-9 * laws_.variance) {
+    if (promise_->variance && std::fabs(*promise_->variance - whole) > 1e-9 * whole) {
       finding.verdict = Verdict::broken;
       finding.note = "the scheme declares a variance of " + text_of(*promise_->variance) + ", its laws add up to " +
-                     text_of(laws_.variance);
+                     text_of(whole);
     } else if (promise_->omega) {
       finding.bound = *promise_->omega;
-      finding.measured = laws_.norm2 > 0 ? laws_.variance / laws_.norm2 : 0;
-      if (!(laws_.variance <= *promise_->omega * laws_.norm2 * (1 + 1e-9))) finding.verdict = Verdict::broken;
+      finding.measured = largest_share([](const MessageSums& m) { return m.variance; }, laws_.variance);
+      if (!(finding.measured <= finding.bound * (1 + 1e-9))) finding.verdict = Verdict::broken;
     } else {
       finding.verdict = Verdict::not_covered;
       finding.note = "no omega is promised";
@@ -93,21 +115,54 @@ class Proofs {
       finding.verdict = Verdict::broken;
       finding.note = "the scheme declares to be unbiased, its laws are not: ||E x' - x||^2 = " + text_of(laws_.bias2);
     }
-    if (promise_->max_error && laws_.largest_step > 2 * *promise_->max_error * (1 + 1e-9) && uniform()) {
+    if (promise_->max_error && laws_.largest_error > *promise_->max_error * (1 + 1e-9)) {
       finding.verdict = Verdict::broken;
-      finding.note = "an error may be " + text_of(laws_.largest_step / 2) + ", the scheme declares at most " +
+      finding.note = "an error may be " + text_of(laws_.largest_error) + ", the scheme declares at most " +
                      text_of(*promise_->max_error);
     }
     out_.push_back(std::move(finding));
   }
 
+  // The largest part of ||x||^2 over all messages, where each may have another; else of the laws that all have. Infinite
+  // if any is no number.
+  template <typename Of>
+  double largest_share(Of of, double of_laws) const {
+    double out = laws_.norm2 > 0 ? of_laws / laws_.norm2 : 0;
+    for (const MessageSums& message : sums_.messages) {
+      const double share = message.norm2 > 0 ? of(message) / message.norm2 : 0;
+      out = std::isnan(share) ? std::numeric_limits<double>::infinity() : std::max(out, share);
+    }
+    return out;
+  }
+
+  // In closed form where there are laws; of each message where it is promised for each.
   void contraction() {
     if (!promise_ || !promise_->delta) return;
-    Finding finding = proof("contraction", "error <= (1 - delta) ||x||^2", true);
+    constexpr std::string_view kName = "contraction", kPromise = "error <= (1 - delta) ||x||^2";
+    if (laws_.unknown > 0 && !promise_->projection) {
+      out_.push_back(absent(kName, kPromise, "the scheme declares no law, and it is promised of the mean alone"));
+      return;
+    }
+    Finding finding = proof(kName, kPromise, true);
     finding.bound = 1 - *promise_->delta;
-    const double error = laws_.variance + laws_.bias2;
-    finding.measured = laws_.norm2 > 0 ? error / laws_.norm2 : 0;
-    if (!(error <= finding.bound * laws_.norm2 * (1 + 0x1p-20))) finding.verdict = Verdict::broken;
+    finding.measured = 0;
+    if (laws_.unknown == 0) {
+      finding.measured =
+          largest_share([](const MessageSums& m) { return m.variance + m.bias2; }, laws_.variance + laws_.bias2);
+    }
+    if (promise_->projection) {
+      finding.measured = std::max(finding.measured, largest_share([](const MessageSums& m) { return m.e2; }, 0));
+    }
+    if (!(finding.measured <= finding.bound * (1 + 0x1p-20))) finding.verdict = Verdict::broken;
+    out_.push_back(std::move(finding));
+  }
+
+  void inner_product() {
+    if (!promise_ || !promise_->inner_product) return;
+    Finding finding = proof("inner product", "<x', x> = ||x||^2 in each message (part of it)", true);
+    finding.bound = *promise_->inner_product;
+    finding.measured = largest_share([](const MessageSums& m) { return std::fabs(m.along); }, 0);
+    if (!(finding.measured <= finding.bound)) finding.verdict = Verdict::broken;
     out_.push_back(std::move(finding));
   }
 
@@ -115,6 +170,7 @@ class Proofs {
   const ErrorSums& sums_;
   const std::optional<Promise>& promise_;
   const CheckOptions& options_;
+  const bool transforms_;
   std::vector<Finding> out_;
 };
 

@@ -78,6 +78,26 @@ double BinomialLimits::shift_found(uint64_t k, std::span<const double> log_facto
   return high - lower(k - 1);
 }
 
+double student_limit(double freedom) {
+  constexpr double kNormal = 1.959963985;
+  if (freedom > 1000) {  // the next term of this series (Fisher and Cornish, 1960) is below 1e-6
+    const double z = kNormal, z3 = z * z * z;
+    return z + (z3 + z) / (4 * freedom);
+  }
+  // With t = sqrt(freedom) tan a, P(|T| < t) is the integral of cos^(freedom - 1) to a, over that to a right angle.
+  constexpr int kSteps = 20000;
+  const double width = std::acos(-1.0) / 2 / kSteps;
+  const auto density = [&](double a) { return std::pow(std::cos(a), freedom - 1); };
+  std::vector<double> below(kSteps + 1, 0.0);
+  for (size_t i = 1; i < below.size(); ++i) {
+    below[i] = below[i - 1] + width * density((static_cast<double>(i) - 0.5) * width);
+  }
+  const auto found = std::lower_bound(below.begin(), below.end(), 0.95 * below.back());
+  const double part = (0.95 * below.back() - *(found - 1)) / (*found - *(found - 1));
+  const double angle = (static_cast<double>(found - 1 - below.begin()) + part) * width;
+  return std::sqrt(freedom) * std::tan(angle);
+}
+
 double log_mean_exp(std::span<const double> x) {
   const double largest = *std::max_element(x.begin(), x.end());
   if (!std::isfinite(largest)) return largest;

@@ -45,6 +45,10 @@ class BinomialLimits {
   double smallest_shift_ = 1;
 };
 
+// The t that Student's variable of `freedom` >= 1 degrees of freedom passes, either way, with probability 5 %; to 1e-4
+// of it.
+double student_limit(double freedom);
+
 // ln of the mean of e^x.
 double log_mean_exp(std::span<const double> x);
 

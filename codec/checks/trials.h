@@ -24,15 +24,20 @@ struct Sample {
   // What the whole path found wrong; empty if nothing.
   std::string parameters_fault;  // stored parameters that no encoder should write
   std::string decoder_fault;     // values that are not those which the encoder reported
+  std::string transform_fault;   // values that are not those of the domain where laws are stated
 };
 
 // R messages of one tensor, or of one stage of it.
 class Trials {
  public:
   virtual ~Trials() = default;
-  virtual uint64_t size() const = 0;               // elements
-  virtual uint64_t chunk_len() const = 0;          // elements a chunk; the last may have fewer
-  virtual uint64_t count() const = 0;              // R
+  virtual uint64_t size() const = 0;       // elements
+  virtual uint64_t chunk_len() const = 0;  // elements a chunk; the last may have fewer
+  virtual uint64_t count() const = 0;      // R
+  // Whether what is decoded should be near other values in each trial, which earlier stages drew; and whether those are
+  // the tensor itself in another domain, so that they must come back from it.
+  virtual bool targets_vary() const { return false; }
+  virtual bool transforms() const { return false; }
   virtual std::vector<uint64_t> periods() const {  // distances at which dependence is likely: a row, a bucket
     return {};
   }
