@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/numbers.h"
+#include "cli/privacy.h"
 #include "cli/progress.h"
 #include "format/bare.h"
 #include "format/metadata.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct CompressArguments : CodingArguments {
   CommonOptions common;
+  PrivacyArguments privacy;
   std::string input, output, metadata, schema;
   bool force = false, to_stdout = false, bare = false;
 };
@@ -70,7 +72,7 @@ void check_bare(const CompressArguments& args, const CompressOptions& options) {
   std::string texts;
   bool known = args.scheme.empty();
   for (const StoredScheme& stored : schema.schemes) {
-    const Coder& asked = stored.text == "raw" ? *options.coders.bytes : *options.coders.symbols;
+    const Coder& asked = options.coder_of(*parse_stored_scheme(stored.text).scheme);
     if ((!args.coder.empty() || !args.level.empty()) && stored.coder != asked.id()) {
       fail("the schema's coder is not '" + std::string(asked.name()) + "'");
     }
@@ -131,8 +133,19 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
   warn_beyond(args, progress);
 }
 
+// Secret draws have no seed, and messages of them nothing to tell them apart by.
+void check_private(const CompressArguments& args, const CompressOptions& options) {
+  args.privacy.check(options.scheme);
+  if (!options.scheme.is_private() || args.seed.empty()) return;
+  if (options.scheme.scheme->release(options.scheme.params).secret) {
+    throw Error(Exit::usage, "--seed would betray the noise of scheme '" + args.scheme +
+                                 "', which is secret and cannot be made again");
+  }
+}
+
 int run_compress(const CompressArguments& args) {
   const CompressOptions options = args.options(args.common);
+  check_private(args, options);
   check_bare(args, options);
   const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
   args.common.say_machine();
@@ -152,6 +165,7 @@ int run_compress(const CompressArguments& args) {
     file->check_unchanged();
     output.commit();
     report(args, options, schema, output);
+    say_privacy(args.common, args.privacy, options.scheme, schema);
   } catch (Error& error) {
     if (error.code() != Exit::usage) error.in_file(file->name());
     throw;
@@ -173,6 +187,7 @@ Command add_compress(CLI::App& root) {
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,
                  "the schema file of --bare (gradcodec info FILE.gradz --schema-out makes one)");
+  args->privacy.declare(app);
   args->common.declare(app);
   app.footer(
       "Examples:\n"

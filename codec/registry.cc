@@ -9,6 +9,7 @@
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
+#include "codec/schemes/bq.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/raw.h"
@@ -136,7 +137,7 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(), &dither_scheme()};
+  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(), &dither_scheme(), &bq_scheme()};
   return schemes;
 }
 
@@ -185,6 +186,11 @@ CoderPair coders_for_level(unsigned level) {
   if (level == 0 || level > 9) fail("levels go from 1 to 9");
   if (level == 1) return {&pack_coder(), &pack_coder()};
   return {level < 4 ? &rans_coder() : &rans_dither_coder(), &zstd_coder(kEffort[level - 2])};
+}
+
+const Coder& coder_of(const Scheme& scheme, const CoderPair& coders) {
+  if (scheme.is_private()) return pack_coder();
+  return scheme.carries_bytes() ? *coders.bytes : *coders.symbols;
 }
 
 SchemeChoice parse_scheme(std::string_view text) {

@@ -71,6 +71,14 @@ Layout layout_of(const Params& params) {
   return layout;
 }
 
+float clip_of(const Params& params) { return static_cast<float>(real_of(params, "clip")); }
+
+Layout encoding_layout(const Params& params) {
+  Layout layout = layout_of(params);
+  layout.step = step_for_range(2 * clip_of(params), layout.intervals);
+  return layout;
+}
+
 // Where a value lies between the levels, counted from the far end on its own side of 0: `below` whole steps, and `rest`
 // of one.
 struct Place {
@@ -193,8 +201,12 @@ class BinomialDecoder final : public Decoder {
   void laws(const Code&, Range range, std::span<const float> target, std::span<Law> laws) const override {
     const auto step = static_cast<double>(layout_.step);
     for (size_t i = 0; i < range.count; ++i) {
-      laws[i] = Law::sum(variance(target[i]), step);
-      if (!(std::fabs(static_cast<double>(target[i])) <= layout_.half())) laws[i].kind = Law::outside;
+      const auto x = static_cast<double>(target[i]);
+      // Of the two levels around it; of the last two for the last.
+      const double below = std::min(std::floor((x + layout_.half()) / step), layout_.intervals - 1.0);
+      const double low = below * step - layout_.half();
+      laws[i] = Law::with_noise(x, low, low + step, layout_.trials);
+      if (!(std::fabs(x) <= layout_.half())) laws[i].kind = Law::outside;
     }
   }
 
@@ -303,9 +315,15 @@ class Bq final : public Scheme {
   bool draws() const override { return false; }
   bool is_private() const override { return true; }
 
-  Params rehearsed(Params params) const override {
-    params["noise"] = std::string("test");
-    return params;
+  Release release(const Params& params) const override {
+    const Layout layout = encoding_layout(params);
+    return {layout.intervals, layout.trials, layout.step, layout.secret};
+  }
+
+  Params rehearsed(const Params& params) const override {
+    Params out = params;
+    out["noise"] = std::string("test");
+    return out;
   }
 
   void check(const Params& params, bool) const override {
@@ -321,10 +339,7 @@ class Bq final : public Scheme {
     Inputs strict = inputs;
     strict.nonfinite = Nonfinite::error;  // an exception would be released as it is
     scan_extent(tensor, strict);
-    Layout layout = layout_of(params);
-    const auto clip = static_cast<float>(real_of(params, "clip"));
-    layout.step = step_for_range(2 * clip, layout.intervals);
-    return std::make_unique<BinomialEncoder>(tensor, layout, clip, inputs);
+    return std::make_unique<BinomialEncoder>(tensor, encoding_layout(params), clip_of(params), inputs);
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
@@ -343,13 +358,6 @@ class Bq final : public Scheme {
 const Scheme& bq_scheme() {
   static const Bq scheme;
   return scheme;
-}
-
-BinomialRelease release_of(const Params& params) {
-  const Layout layout = layout_of(params);
-  const auto clip = static_cast<float>(real_of(params, "clip"));
-  return {static_cast<double>(clip), static_cast<double>(step_for_range(2 * clip, layout.intervals)), layout.intervals,
-          layout.trials, layout.secret};
 }
 
 }  // namespace gradcodec
