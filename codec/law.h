@@ -20,9 +20,9 @@ struct Law {
     subset,  // `hi` if the element is one of those drawn, else `lo`; each is with probability `f`, but the tensor's are
              // drawn together, without replacement: a fixed number of them
     sum,     // as two, and (hi - lo) (Z - count / 2) more, Z binomial of `count` trials of probability 1/2
-    cell,    // one coordinate of a vector of `count` elements whose error is uniform on a lattice's cell: of variance
-             // `f` in every direction, and no longer than `hi`. Vectors begin at multiples of `count` in the chunk; the
-             // last may be cut short, and elements that are exceptions are not of theirs
+    cell,    // one coordinate of lattice vector number `lo` of the chunk, whose error is uniform on a cell: of variance
+             // `f` in every direction, and no longer than `hi`. Numbers rise from element to element; coordinates that
+             // are not here (exceptions, padding) do not matter. `count`: coordinates of a whole vector
   };
 
   Kind kind = none;
@@ -30,8 +30,8 @@ struct Law {
   double lo = 0, hi = 0, f = 0;
 
   constexpr Law() = default;
-  constexpr Law(Kind kind, double lo, double hi, double f, uint32_t count = 0)
-      : kind(kind), count(count), lo(lo), hi(hi), f(f) {}
+  constexpr Law(Kind is, double low, double high, double part, uint32_t parts = 0)
+      : kind(is), count(parts), lo(low), hi(high), f(part) {}
 
   static Law at(double error) { return {point, error, error, 0}; }
 
@@ -62,10 +62,11 @@ struct Law {
     return {sum, lo - x, hi - x, (x - lo) / (hi - lo), trials};
   }
 
-  // One of `dimension` coordinates of a lattice vector's error: cells of this covering radius and of this variance (per
-  // dimension), both already scaled. Needs a cell without a preferred direction, as those of A2, D4 and E8 are.
-  static Law in_cell(double radius, double variance, uint32_t dimension) {
-    return {cell, -radius, radius, variance, dimension};
+  // One of the `dimension` coordinates of the error of vector number `vector` of a chunk: the lattice's cells have this
+  // covering radius and this variance per dimension, both already scaled. Needs cells without a preferred direction, as
+  // those of A2, D4 and E8 are.
+  static Law in_cell(double radius, double variance, uint32_t dimension, uint64_t vector) {
+    return {cell, static_cast<double>(vector), radius, variance, dimension};
   }
 };
 

@@ -24,6 +24,14 @@ void Decoder::take_params(Range range, ByteReader& payload, Code& code) const {
 
 Range Decoder::inner_range(const Code&, Range) const { throw Error(Exit::bug, "there is no scheme below"); }
 
+void Decoder::targets(const Code&, Range, std::span<const float>, std::span<float>) const {
+  throw Error(Exit::bug, "targets of a scheme of one stage");
+}
+
+void Decoder::first_laws(const Code&, Range, std::span<const float>, std::span<Law>) const {
+  throw Error(Exit::bug, "a first stage that draws has no laws");
+}
+
 void Decoder::contexts(const Code&, size_t, Range, std::span<uint16_t>) const {
   throw Error(Exit::bug, "contexts of a stream that has none");
 }

@@ -142,8 +142,33 @@ class Decoder {
   virtual void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const;
 
   // The law of decoded - target for each element of the chunk `range`, from what is stored: `target` and `laws` hold
-  // range.count. Elements that `code` keeps as exceptions are Law::at(0). Thread-safe.
+  // range.count. Elements that `code` keeps as exceptions are Law::at(0). Thread-safe. Of two stages (below): the laws
+  // of the last, for domain(range) values that decode_domain and targets give.
   virtual void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const = 0;
+
+  // For `verify`: a stage of its own that stands before the one whose laws are stated. What the rest asks is asked of
+  // the outermost scheme alone.
+  enum class Before : uint8_t {
+    nothing,    // laws are of decoded - x, or of what Promise::target is
+    transform,  // the same values in another domain: a rotation, whose signs are drawn
+    draw,       // random values that are unbiased for x: a subset, scaled
+  };
+  virtual Before before() const { return Before::nothing; }
+
+  // How many values a chunk has where its errors are independent, range.count or more, and what they decode to there.
+  virtual uint64_t domain(Range range) const { return range.count; }
+  virtual void decode_domain(const Code& code, Range range, std::span<float> out) const { decode(code, range, out); }
+
+  // If there is a stage before: what the last one is unbiased for in this very message, domain(range) values. `x`: the
+  // chunk's values, 0 where there is an exception. A transform must keep the length of x. Thread-safe.
+  virtual void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const;
+
+  // If that is a draw: the law of targets - x for each element. Thread-safe.
+  virtual void first_laws(const Code& code, Range range, std::span<const float> x, std::span<Law> laws) const;
+
+  // Whether it draws from what all workers of a step share (Random::shared_draws), so that only messages of different
+  // steps are independent. Asked of every scheme of a composition.
+  virtual bool shares_draws() const { return false; }
 };
 
 class Encoder {
@@ -153,6 +178,11 @@ class Encoder {
 
   // Encodes the chunk `range` into `code`. `decoded`, if not empty, receives what decode will give. Thread-safe.
   virtual void encode(Range range, Code& code, std::span<float> decoded) const = 0;
+
+  // As Decoder::targets, which is right unless the encoder knows more: that it limits values before it rounds them.
+  virtual void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const {
+    decoder().targets(code, range, x, out);
+  }
 
   // What is promised of this tensor under the parameters that are stored. May read the tensor once. The promise's
   // target lives as long as the encoder.

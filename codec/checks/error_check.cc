@@ -66,6 +66,14 @@ void add_pairs(const ErrorView& a, size_t first_a, const ErrorView& b, size_t fi
   }
 }
 
+SupportFault fault_at(const ErrorView& view, uint64_t trial, Range range, size_t i) {
+  const uint64_t index = range.first + i;
+  if (view.kind(i) != Law::cell) return {trial, index, view.error[i], view.step[i]};
+  const auto of_it = [i](const Block& vector) { return i < vector.first + vector.count; };
+  const auto vector = std::find_if(view.vectors().begin(), view.vectors().end(), of_it);
+  return {trial, index, view.length_of(*vector).error, view.sample().laws[i].hi, true};
+}
+
 // What one lattice vector adds to tests 4 and 5, with weights w: Q = sum w e^2 is at most max(w) R^2, R the cell's
 // radius, and so E Q^2 <= max(w) R^2 E Q.
 template <typename Weight>
@@ -137,7 +145,7 @@ ErrorCheck::ErrorCheck(const Trials& trials, const ErrorCheck* previous, const C
 
 // The errors of a lattice vector's own elements depend on each other: near elements are those of near vectors.
 void ErrorCheck::choose_lags() {
-  const uint64_t near = laws_.dimension;
+  const uint64_t near = laws_.longest_vector;
   std::vector<uint64_t> wanted = {near, 4 * near, 16 * near, 1024, trials_.chunk_len(), trials_.chunk_len() / 2};
   for (const uint64_t period : trials_.periods()) wanted.push_back(period);
   lags_.clear();
@@ -154,7 +162,7 @@ LawSums ErrorCheck::survey(uint64_t chunk, Room& room) const {
 }
 
 void ErrorCheck::take(const LawSums& chunk) {
-  const bool longer = chunk.dimension > laws_.dimension;
+  const bool longer = chunk.longest_vector > laws_.longest_vector;
   laws_.add(chunk);
   if (longer) choose_lags();
 }
@@ -258,15 +266,7 @@ ErrorSums ErrorCheck::law_sums(const ErrorView& view, const Room& room) const {
     }
     out.resolution = std::max(out.resolution, eta * view.inverse_step[i]);
     const Law& law = view.sample().laws[i];
-    if (law.kind == Law::cell) {
-      const Block vector = view.vector_of(i);
-      bool counted = false;  // with the first of the vector
-      for (size_t at = vector.first; at < i; ++at) counted |= view.kind(at) == Law::cell;
-      if (counted) continue;
-      add(out.square, vector_squares(view, vector, [](size_t) { return 1.0; }));
-      add(out.square_by_size, vector_squares(view, vector, [&](size_t at) { return room.size[at]; }));
-      continue;
-    }
+    if (law.kind == Law::cell) continue;
     const LawNumbers numbers = numbers_of(law);
     const auto [tail, largest] = square_of(law, numbers);
     const double most = law.kind == Law::sum ? 2 * numbers.reach : s;
@@ -274,6 +274,10 @@ ErrorSums ErrorCheck::law_sums(const ErrorView& view, const Room& room) const {
     const double size = room.size[i];
     add(out.square, {0, sigma2, tail, largest, slack});
     add(out.square_by_size, {0, size * sigma2, size * size * tail, size * largest, size * slack});
+  }
+  for (const Block& vector : view.vectors()) {
+    add(out.square, vector_squares(view, vector, [](size_t) { return 1.0; }));
+    add(out.square_by_size, vector_squares(view, vector, [&](size_t i) { return room.size[i]; }));
   }
   return out;
 }
@@ -393,10 +397,7 @@ void ErrorCheck::add_trial(Range range, uint64_t trial, Room& room, ErrorSums& o
     view.compute(block);
     if (!out.fault) {
       if (const std::optional<size_t> i = view.first_beyond_support(block)) {
-        const bool vector = view.kind(*i) == Law::cell;
-        out.fault =
-            SupportFault{trial, range.first + *i, vector ? view.length_of(view.vector_of(*i)).error : view.error[*i],
-                         vector ? view.sample().laws[*i].hi : view.step[*i], vector};
+        out.fault = fault_at(view, trial, range, *i);
       }
     }
     add_block(block, room, overall, out);

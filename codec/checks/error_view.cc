@@ -64,7 +64,8 @@ void ErrorView::refresh(Range range) {
     set_law(i, sample_.laws[i]);
     add_to_sums(i, range);
   }
-  if (sums_.cells > 0) spread_eta();
+  vectors_.clear();
+  if (sums_.cells > 0) find_vectors();
 }
 
 void ErrorView::set_law(size_t i, const Law& law) {
@@ -89,25 +90,24 @@ void ErrorView::set_law(size_t i, const Law& law) {
   z_slack[i] = dither_ ? eta[i] * inverse_step[i] : eta[i];
 }
 
-// The coordinates of a lattice vector are computed from each other: each may be off by what the largest may.
-void ErrorView::spread_eta() {
-  for (size_t i = 0; i < step.size();) {
-    if (kind(i) != Law::cell) {
-      ++i;
-      continue;
-    }
-    const Block vector = vector_of(i);
-    const auto first = eta.begin() + static_cast<ptrdiff_t>(vector.first);
-    const double largest = *std::max_element(first, first + static_cast<ptrdiff_t>(vector.count));
-    for (i = vector.first; i < vector.first + vector.count; ++i) {
+// The coordinates of a vector are computed from each other: each may be off by what the largest may.
+void ErrorView::find_vectors() {
+  double number = -1;
+  for (size_t i = 0; i < step.size(); ++i) {
+    if (kind(i) != Law::cell) continue;
+    if (sample_.laws[i].lo != number) vectors_.push_back({i, 0});
+    number = sample_.laws[i].lo;
+    vectors_.back().count = i + 1 - vectors_.back().first;
+  }
+  for (const Block& vector : vectors_) {
+    double largest = 0;
+    const size_t end = vector.first + vector.count;
+    for (size_t i = vector.first; i < end; ++i) largest = std::max(largest, kind(i) == Law::cell ? eta[i] : 0);
+    for (size_t i = vector.first; i < end; ++i) {
       if (kind(i) == Law::cell) eta[i] = z_slack[i] = largest;
     }
+    sums_.longest_vector = std::max<uint64_t>(sums_.longest_vector, vector.count);
   }
-}
-
-Block ErrorView::vector_of(size_t i) const {
-  const size_t dimension = sample_.laws[i].count, first = i / dimension * dimension;
-  return {first, std::min(dimension, step.size() - first)};
 }
 
 ErrorView::Length ErrorView::length_of(Block vector) const {
@@ -148,7 +148,6 @@ void ErrorView::add_to_sums(size_t i, Range range) {
       break;
     default:
       ++(kind == Law::subset ? sums_.subsets : kind == Law::sum ? sums_.sums : sums_.cells);
-      if (kind == Law::cell) sums_.dimension = std::max(sums_.dimension, law.count);
       reach = numbers_of(law).reach;
   }
   sums_.variance += sigma2;
@@ -188,7 +187,7 @@ void LawSums::add(const LawSums& other) {
   largest_error = std::max(largest_error, other.largest_error);
   largest_sub_gaussian = std::max(largest_sub_gaussian, other.largest_sub_gaussian);
   largest_shift = std::max(largest_shift, other.largest_shift);
-  dimension = std::max(dimension, other.dimension);
+  longest_vector = std::max(longest_vector, other.longest_vector);
 }
 
 // Quickly, where all that has chance is uniform: the others' errors are 0 here.
@@ -205,6 +204,13 @@ std::optional<size_t> ErrorView::first_beyond_support(Block block) const {
   if (all_uniform && !any_beyond(block)) return std::nullopt;
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     if (!inside(i)) return i;
+  }
+  const auto ends_before = [](const Block& vector, size_t place) { return vector.first + vector.count <= place; };
+  auto vector = std::lower_bound(vectors_.begin(), vectors_.end(), block.first, ends_before);
+  for (; vector != vectors_.end() && ends_before(*vector, block.first + block.count); ++vector) {
+    const size_t last = vector->first + vector->count - 1;
+    const Length length = length_of(*vector);
+    if (!(length.error <= sample_.laws[last].hi + length.eta)) return last;
   }
   return std::nullopt;
 }
@@ -234,14 +240,8 @@ bool ErrorView::inside(size_t i) const {
       const double near = std::clamp(std::nearbyint(steps), 0.0, law.count + 1.0);
       return std::fabs(steps - near) * step[i] <= eta[i];
     }
-    case Law::cell: {
-      const Block vector = vector_of(i);
-      for (size_t later = i + 1; later < vector.first + vector.count; ++later) {
-        if (kind(later) == Law::cell) return true;  // the vector is looked at there
-      }
-      const Length length = length_of(vector);
-      return length.error <= law.hi + length.eta;
-    }
+    case Law::cell:
+      return true;  // a vector at a time
   }
   return false;
 }

@@ -28,7 +28,7 @@ struct LawSums {
   double largest_error = 0;               // |decoded - target|
   double largest_sub_gaussian = 0;        // of the laws that have one, in steps^2
   double largest_shift = 0;               // that a mean may have, in steps
-  uint32_t dimension = 1;                 // of lattice vectors; 1: there are none
+  uint64_t longest_vector = 1;            // elements from the first to the last of a lattice vector
 
   // Elements whose error is left to chance, as a law says.
   uint64_t chance() const { return twos + uniforms + subsets + sums + cells; }
@@ -69,13 +69,13 @@ class ErrorView {
   const Sample& sample() const { return sample_; }
   Law::Kind kind(size_t i) const { return sample_.laws[i].kind; }
 
-  // The first element of the block whose error is not among those that its law allows, eta apart. Of a lattice vector,
-  // which is looked at with its last element: that one.
+  // The first element of the block whose error is not among those that its law allows, eta apart; of a lattice vector,
+  // that ends in the block, its last.
   std::optional<size_t> first_beyond_support(Block block) const;
 
-  // The elements of the lattice vector that element i is of, which lie in this chunk.
-  Block vector_of(size_t i) const;
-  // The length of its error, of elements that are of its law; and what eta may add.
+  // From the first to the last element of each lattice vector; what lies between and is of another law is not of it.
+  const std::vector<Block>& vectors() const { return vectors_; }
+  // The length of its error, and what eta may add.
   struct Length {
     double error = 0, eta = 0;
   };
@@ -92,7 +92,7 @@ class ErrorView {
  private:
   void refresh(Range range);
   void set_law(size_t i, const Law& law);
-  void spread_eta();
+  void find_vectors();
   void add_to_sums(size_t i, Range range);
   bool any_beyond(Block block) const;
   bool inside(size_t i) const;
@@ -101,6 +101,7 @@ class ErrorView {
   LawSums sums_;
   bool dither_ = false, new_laws_ = false;
   std::vector<double> expected_;
+  std::vector<Block> vectors_;
   std::vector<uint32_t> special_;  // elements without chance, in order
   size_t next_special_ = 0;        // first that compute has not reached
 };

@@ -123,8 +123,8 @@ class Proofs {
     out_.push_back(std::move(finding));
   }
 
-  // The largest part of ||x||^2 over all messages, where each may have another; else of the laws that all have. Infinite
-  // if any is no number.
+  // The largest part of ||x||^2 over all messages, where each may have another; else of the laws that all have.
+  // Infinite if any is no number.
   template <typename Of>
   double largest_share(Of of, double of_laws) const {
     double out = laws_.norm2 > 0 ? of_laws / laws_.norm2 : 0;
