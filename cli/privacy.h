@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/common.h"
+#include "codec/scheme.h"
 #include "format/layout.h"
 
 namespace gradcodec {

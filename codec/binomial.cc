@@ -115,10 +115,10 @@ void BinomialTable::make_guide() {
 
 std::shared_ptr<const BinomialTable> BinomialTable::of(uint32_t trials) {
   static std::mutex mutex;
-  static std::map<uint32_t, std::weak_ptr<const BinomialTable>> known;
+  static std::map<uint32_t, std::shared_ptr<const BinomialTable>> known;
   const std::lock_guard lock(mutex);
-  std::shared_ptr<const BinomialTable> table = known[trials].lock();
-  if (!table) known[trials] = table = std::make_shared<const BinomialTable>(trials);
+  std::shared_ptr<const BinomialTable>& table = known[trials];
+  if (!table) table = std::make_shared<const BinomialTable>(trials);
   return table;
 }
 

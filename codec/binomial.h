@@ -21,7 +21,7 @@ class BinomialTable {
   // `trials`: m, from 1 to kMaxBinomial. Takes time of order m^2: a third of a second for the largest.
   explicit BinomialTable(uint32_t trials);
 
-  // The same for everyone who asks for that m; made once. Thread-safe.
+  // The same for everyone who asks for that m; made once, and kept: at most 40 KiB. Thread-safe.
   static std::shared_ptr<const BinomialTable> of(uint32_t trials);
 
   uint32_t trials() const { return trials_; }

@@ -18,26 +18,38 @@ namespace {
 
 constexpr uint64_t kChunk = 4096;
 
-double width(const Law& law) { return law.kind == Law::two || law.kind == Law::uniform ? law.hi - law.lo : 0; }
+double width(const Law& law) { return law.kind == Law::point ? 0 : law.hi - law.lo; }
+
+// From the least error to the largest.
+double breadth(const Law& law) { return width(law) * (law.kind == Law::sum ? law.count + 1.0 : 1); }
 
 double variance(const Law& law) {
   const double s = width(law);
+  if (law.kind == Law::sum) return s * s * (law.f * (1 - law.f) + law.count / 4.0);
   return law.kind == Law::two ? s * s * law.f * (1 - law.f) : s * s / 12;
 }
 
 // Of e^2.
 double variance_of_square(const Law& law) {
   const double s = width(law), sigma2 = variance(law);
+  if (law.kind == Law::sum) {  // 2 sigma^4 and the fourth cumulants of the parts
+    const double p = law.f * (1 - law.f);
+    return 2 * sigma2 * sigma2 + s * s * s * s * (p * (1 - 6 * p) - law.count / 8.0);
+  }
   return law.kind == Law::two ? sigma2 * s * s * (1 - 2 * law.f) * (1 - 2 * law.f) : s * s * s * s / 180;
 }
 
 double mean(const Law& law) {
-  if (law.kind == Law::two) return law.lo + law.f * (law.hi - law.lo);
+  if (law.kind == Law::two || law.kind == Law::sum) return law.lo + law.f * (law.hi - law.lo);
   return (law.lo + law.hi) / 2;
 }
 
 bool allows(const Law& law, double error, double eta) {
   if (law.kind == Law::two) return std::min(std::fabs(error - law.lo), std::fabs(error - law.hi)) <= eta;
+  if (law.kind == Law::sum) {
+    const double steps = (error - law.lo) / width(law) + law.count / 2.0, whole = std::nearbyint(steps);
+    return whole >= 0 && whole <= law.count + 1.0 && std::fabs(steps - whole) * width(law) <= eta;
+  }
   return error >= law.lo - eta && error <= law.hi + eta;
 }
 
@@ -81,7 +93,7 @@ void check_message(const Declared& message) {
   for (size_t i = 0; i < message.laws.size(); ++i) {
     const Law& law = message.laws[i];
     const auto x = static_cast<double>(message.target[i]);
-    const double e = static_cast<double>(message.decoded[i]) - x, eta = resolution(x, width(law));
+    const double e = static_cast<double>(message.decoded[i]) - x, eta = resolution(x, breadth(law));
     norm2 += x * x;
     total += variance(law);
     if (law.kind == Law::outside || law.kind == Law::none || !allows(law, e, eta)) FAIL("element " << i);
@@ -103,7 +115,7 @@ void check_moments(const SchemeChoice& choice, const Tensor& tensor, uint64_t me
     const Declared message = declared(choice, tensor, worker);
     for (size_t i = 0; i < message.laws.size(); ++i) {
       const Law& law = message.laws[i];
-      const double s = width(law), sigma2 = variance(law);
+      const double s = breadth(law), sigma2 = variance(law);
       if (s == 0) continue;
       const auto x = static_cast<double>(message.target[i]);
       const double e = static_cast<double>(message.decoded[i]) - x, eta = resolution(x, s);

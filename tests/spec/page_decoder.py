@@ -405,6 +405,9 @@ class Decoder:
         self.bucket = int(params.get("bucket", 0))
         if self.scheme == "raw":
             return
+        if self.scheme == "bq":
+            self.take_bq(params, stored, coder)
+            return
         require(self.scheme in ("dqsg", "dither") and self.tensor.code in FLOATS, "scheme")
         self.step = F4(0) if self.bucket else self.take_step(stored)
         self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
@@ -420,6 +423,8 @@ class Decoder:
         """The bytes that the digest is of, and the elements."""
         if self.scheme == "raw":
             return self.raw_chunk(reader, form, count)
+        if self.scheme == "bq":
+            return self.bq_chunk(reader, form, exceptions, first, count)
         steps = [self.step]
         run = max(count, 1)
         if self.bucket:
@@ -454,6 +459,17 @@ class Decoder:
             magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
             require(symbols[index] == self.m and not magnitude <= min(limit, 2.0**126), "exception without need")
             bits[index] = its_bits
+        return values.tobytes(), self.output(values, first)
+
+    def take_bq(self, params, stored, coder):
+        self.top = 2 ** int(params["bits"]) - 1 + int(params["m"])
+        self.step = self.take_step(stored)
+        require(2.0**-114 <= self.step <= 2.0**101 and self.top <= 65535 and coder == 0, "bq")
+
+    def bq_chunk(self, reader, form, exceptions, first, count):
+        require(form == 0 and not exceptions, "bq's form")
+        symbols = unpack(reader.take(reader.left()), self.top + 1, count)
+        values = np.array([self.step / F4(2) * F4(2 * y - self.top) for y in symbols], F4)
         return values.tobytes(), self.output(values, first)
 
     def output(self, values, first):
@@ -571,7 +587,7 @@ def decode_message(data):
     message = Reader(body)
     flags = message.varint()
     require(flags < 16, "flags")
-    require((flags & 1) == any(text != "raw" for text, _ in schema.schemes), "seed")
+    require((flags & 1) == any(text.partition(":")[0] not in ("raw", "bq") for text, _ in schema.schemes), "seed")
     seed = message.uint(8) if flags & 1 else None
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None
