@@ -59,6 +59,8 @@ void CodingArguments::declare(CLI::App& app) {
   app.add_option("--min-elements", min_elements, "tensors of fewer elements are coded by raw");
   app.add_option("--nonfinite", nonfinite, "NaN and infinities: error, or keep them exactly, as float32 [error]")
       ->check(CLI::IsMember({"error", "keep"}));
+  app.add_option("--shared-scale", shared_scale,
+                 "the largest magnitude among all workers, so that their symbols can be summed (maxnorm, multiscale)");
   app.add_option("--chunk-log2", chunk, "log2 of the elements a chunk, 12 to 22 [18]");
   app.add_flag("--as-bf16", as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
@@ -75,6 +77,12 @@ CompressOptions CodingArguments::options(const CommonOptions& common) const {
   options.id.seed = seed.empty() ? fresh_seed() : parse_count(seed, "--seed", 0, ~uint64_t{0});
   options.id.worker = optional_count(worker, "--worker", 0xFFFFFFFF);
   options.id.step = optional_count(step, "--step", kMaxStep);
+  if (!shared_scale.empty()) {
+    if (!options.scheme.takes_shared_scale()) {
+      throw Error(Exit::usage, "--shared-scale is for schemes that share one: maxnorm, multiscale");
+    }
+    options.shared_scale = static_cast<float>(parse_real(shared_scale, "--shared-scale", 0, 0x1p126));
+  }
   options.include = include;
   options.exclude = exclude;
   options.min_elements = parse_count(min_elements.empty() ? "0" : min_elements, "--min-elements", 0, ~uint64_t{0});

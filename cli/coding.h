@@ -12,7 +12,7 @@
 namespace gradcodec {
 
 struct CodingArguments {
-  std::string scheme, coder, level, seed, worker, step, nonfinite = "error", min_elements, chunk;
+  std::string scheme, coder, level, seed, worker, step, nonfinite = "error", min_elements, chunk, shared_scale;
   std::vector<std::string> include, exclude;
   bool as_bf16 = false, drop_unsupported = false;
 

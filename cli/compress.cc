@@ -10,6 +10,7 @@
 #include "cli/privacy.h"
 #include "cli/progress.h"
 #include "format/bare.h"
+#include "format/kept_levels.h"
 #include "format/metadata.h"
 
 namespace gradcodec {
@@ -18,7 +19,7 @@ namespace {
 struct CompressArguments : CodingArguments {
   CommonOptions common;
   PrivacyArguments privacy;
-  std::string input, output, metadata, schema;
+  std::string input, output, metadata, schema, levels_from;
   bool force = false, to_stdout = false, bare = false;
 };
 
@@ -143,10 +144,18 @@ void check_private(const CompressArguments& args, const CompressOptions& options
   }
 }
 
+// The message whose levels are kept; null if none are.
+std::unique_ptr<const StoredMessage> levels_message(const CompressArguments& args, const CompressOptions& options) {
+  if (args.levels_from.empty()) return nullptr;
+  Progress progress;
+  return std::make_unique<const StoredMessage>(args.levels_from, options.threads, options.memory, progress);
+}
+
 int run_compress(const CompressArguments& args) {
-  const CompressOptions options = args.options(args.common);
+  CompressOptions options = args.options(args.common);
   check_private(args, options);
   check_bare(args, options);
+  const std::unique_ptr<const StoredMessage> levels = levels_message(args, options);
   const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
   args.common.say_machine();
   if (args.scheme.empty() && !args.bare) {
@@ -159,7 +168,8 @@ int run_compress(const CompressArguments& args) {
   try {
     const std::unique_ptr<Source> source = args.open(file, args.common);
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
-    const Origin second = args.bare ? InputStream(args.schema).origin() : Origin{};
+    if (levels) options.kept_levels = keep_levels(*levels, schema);
+    const Origin second = args.bare ? InputStream(args.schema).origin() : levels ? levels->file().origin() : Origin{};
     OutputFile output(output_path(args), args.force, file->origin(), second);
     run_job(args, options, *source, schema, output);
     file->check_unchanged();
@@ -183,6 +193,8 @@ Command add_compress(CLI::App& root) {
   app.add_flag("-c,--stdout", args->to_stdout, "write to standard output")->excludes("--output");
   app.add_flag("-f,--force", args->force, "replace an existing output");
   args->CodingArguments::declare(app);
+  app.add_option("--levels-from", args->levels_from,
+                 "a .gradz file of the same scheme, whose levels are taken instead of fitting some (alq, amq)");
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,

@@ -178,7 +178,8 @@ Command add_verify(CLI::App& root) {
   app.footer(
       "Verdicts: broken; kept (a fault as large as `smallest found` would have been found nine times in ten);\n"
       "undecided (a fault above the margin could have been missed; R that would do); proved (without chance, for\n"
-      "every message drawn); below resolution (float32 may hide it); not covered. Bounds and intervals are those of\n"
+      "every message drawn); below resolution (float32 may hide it); approximate (no law is declared: a number that\n"
+      "decides nothing); not covered. Bounds and intervals are those of\n"
       "the test, but that of `unbiased overall` is an approximate 95 %. -q prints what is broken and the summary.\n"
       "What is tested and why it is sure: spec/verify.md. Exit code 1 if anything is broken.\n"
       "Examples:\n"

@@ -147,6 +147,8 @@ void VerifyReport::count(const TensorFindings& findings) {
     clipped_along_ = std::min(clipped_along_, findings.moved_along);
   }
   bool open = false;
+  approximate_ += std::any_of(findings.findings.begin(), findings.findings.end(),
+                              [](const Finding& finding) { return finding.verdict == Verdict::approximate; });
   for (const Finding& finding : findings.findings) {
     double* largest = finding.name == "linear x"   ? &largest_slope_
                       : finding.name == "variance" ? &largest_variance_
@@ -170,7 +172,7 @@ std::string VerifyReport::verdict() const {
   if (broken()) return "broken";
   if (is_file_ && tested_ + by_raw_ + left_out_count_ == 0) return "intact";
   if (tested_ == 0 && !(by_raw_ > 0 && (subject_.exact || is_file_))) return "nothing tested";
-  return undecided_ > 0 || left_out_count_ > 0 || departures_ > 0 ? "undecided" : "kept";
+  return undecided_ > 0 || approximate_ > 0 || left_out_count_ > 0 || departures_ > 0 ? "undecided" : "kept";
 }
 
 std::string VerifyReport::open_text() const {
@@ -217,6 +219,10 @@ std::vector<std::string> VerifyReport::summary() const {
   }
   for (const std::string& text : {open_text(), broken() ? std::string() : found_text()}) {
     if (!text.empty()) out.push_back(text);
+  }
+  if (approximate_ > 0) {
+    out.push_back("without a declared law: " + counted(approximate_, "tensor") +
+                  ", of which numbers are approximate and decide nothing");
   }
   if (left_out_count_ > 0) {
     out.push_back("not compared: " + counted(left_out_count_, "tensor") + " (" + list_of(left_out_, left_out_count_) +

@@ -54,7 +54,7 @@ class VerifyReport {
   std::string json_;  // kept back: an error must not leave half a document
   std::vector<std::vector<std::string>> lines_;
   std::vector<std::string> broken_, open_, left_out_;  // titles, the first few
-  uint64_t broken_count_ = 0, undecided_ = 0, left_out_count_ = 0, lines_left_out_ = 0;
+  uint64_t broken_count_ = 0, undecided_ = 0, approximate_ = 0, left_out_count_ = 0, lines_left_out_ = 0;
   uint64_t tested_ = 0, by_raw_ = 0, values_ = 0, needed_ = 0, departures_ = 0;
   bool none_decides_ = false;
   double largest_slope_ = 0, largest_variance_ = 0;  // that could have been missed where that is decided

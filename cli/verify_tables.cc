@@ -26,7 +26,8 @@ const Finding* worst_of(const TensorFindings& findings, Belongs belongs) {
     return std::isnan(f.measured) ? -1.0 : std::fabs(f.measured) / f.bound;
   };
   for (const Finding& finding : findings.findings) {
-    if (finding.verdict == Verdict::not_covered || !belongs(finding)) continue;
+    if (finding.verdict == Verdict::not_covered || finding.verdict == Verdict::approximate || !belongs(finding))
+      continue;
     if (worst == nullptr || nearness(finding) > nearness(*worst)) worst = &finding;
   }
   return worst;
@@ -100,7 +101,9 @@ std::string cause_of(const std::string& check, bool one_message) {
     if (check == "support") {
       return "the decoder works with another scale, or other random numbers, than the encoder";
     }
-    if (check == "variance bound" || check == "contraction") {
+    if (check == "subset") return "elements are drawn one by one, not so many of all";
+    if (check == "transform") return "the transform is not undone as it was done";
+    if (check == "variance bound" || check == "contraction" || check == "inner product") {
       return "the scheme promises more than its parameters can keep";
     }
     if (check == "bias overall" || check == "coordinate" || check.rfind("linear", 0) == 0) {
@@ -159,8 +162,10 @@ std::vector<std::string> finding_line(const TensorFindings& f, bool one_message)
   const Finding* open = worst_of(f, [](const Finding& finding) { return finding.verdict == Verdict::undecided; });
   const bool tested = std::any_of(f.findings.begin(), f.findings.end(),
                                   [](const Finding& finding) { return finding.verdict != Verdict::not_covered; });
+  const bool open_law = slope != nullptr && slope->verdict == Verdict::approximate;
   return {finding_title(f),
           !tested           ? "not covered"
+          : open_law        ? "approximate"
           : open == nullptr ? "kept"
                             : verdict_text(*open, one_message),
           with_commas(f.size),

@@ -69,6 +69,9 @@ class ByteReader {
     return bytes_[at_];
   }
 
+  // All that is left, which stays where it is.
+  ByteView rest() const { return bytes_.subspan(at_); }
+
   // The next `n` bytes, as a view into the block.
   ByteView get_bytes(uint64_t n) {
     if (n > left())

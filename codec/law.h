@@ -33,6 +33,8 @@ struct Law {
   constexpr Law(Kind is, double low, double high, double part, uint32_t parts = 0)
       : kind(is), count(parts), lo(low), hi(high), f(part) {}
 
+  bool operator==(const Law&) const = default;
+
   static Law at(double error) { return {point, error, error, 0}; }
 
   // Subtractive dither of this step (Schuchman 1964).

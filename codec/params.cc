@@ -2,21 +2,15 @@
 #include "codec/params.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "codec/error.h"
+#include "codec/number_text.h"
 
 namespace gradcodec {
 namespace {
-
-std::string number_text(double value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return std::string(text.data(), end);
-}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -89,7 +83,7 @@ const Value& value_at(const Params& params, std::string_view name) {
 uint64_t Amount::of(uint64_t total) const {
   const auto all = static_cast<double>(total);
   if (total == 0) return 0;
-  const double wanted = percent ? std::max(1.0, std::ceil(value / 100 * all)) : value;
+  const double wanted = percent ? std::max(1.0, std::ceil(value * all / 100)) : value;
   return wanted >= all ? total : static_cast<uint64_t>(wanted);
 }
 

@@ -9,10 +9,34 @@
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
+#include "codec/schemes/adaquant.h"
+#include "codec/schemes/alq.h"
+#include "codec/schemes/amq.h"
 #include "codec/schemes/bq.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
+#include "codec/schemes/drive.h"
+#include "codec/schemes/eden.h"
+#include "codec/schemes/grid.h"
+#include "codec/schemes/lattice.h"
+#include "codec/schemes/maxnorm.h"
+#include "codec/schemes/multiscale.h"
+#include "codec/schemes/natural.h"
+#include "codec/schemes/nuqsgd.h"
+#include "codec/schemes/onebit.h"
+#include "codec/schemes/qsgd.h"
+#include "codec/schemes/randk.h"
 #include "codec/schemes/raw.h"
+#include "codec/schemes/rotate.h"
+#include "codec/schemes/rotq.h"
+#include "codec/schemes/sign.h"
+#include "codec/schemes/tbqsgd.h"
+#include "codec/schemes/terngrad.h"
+#include "codec/schemes/threshold.h"
+#include "codec/schemes/tnqsgd.h"
+#include "codec/schemes/topk.h"
+#include "codec/schemes/tqsgd.h"
+#include "codec/schemes/uniform.h"
 
 namespace gradcodec {
 namespace {
@@ -38,10 +62,10 @@ const ParamSpec& find_param(const Scheme& scheme, std::string_view key) {
   fail("scheme '" + std::string(scheme.name()) + "' has no parameter '" + escaped(key) + "': " + hint);
 }
 
-void fill_in(const Scheme& scheme, Params& params) {
+void fill_in(const Scheme& scheme, Params& params, bool encoding) {
   for (const ParamSpec& spec : scheme.params()) {
     if (params.count(spec.name) != 0) continue;
-    if (spec.required) {
+    if (spec.required && (encoding || spec.decoder_needs)) {
       const std::string name(spec.name);
       fail("scheme '" + std::string(scheme.name()) + "' needs '" + name + "=...', " + range_text(spec) +
            ": for example " + name + "=" + example_text(spec));
@@ -103,6 +127,10 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
   choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
   if (choice.inner->carries_bytes()) fail("'raw' stands alone");
+  if (choice.inner->is_private()) {
+    fail("'" + std::string(choice.inner->scheme->name()) +
+         "' stands alone: what a scheme over it stores would not be private");
+  }
 }
 
 SchemeChoice parse(std::string_view text, bool encoding) {
@@ -117,7 +145,8 @@ SchemeChoice parse(std::string_view text, bool encoding) {
   const Scheme& scheme = scheme_named(text.substr(0, colon));
   SchemeChoice choice{.scheme = &scheme};
   if (colon != std::string_view::npos) parse_params(scheme, text.substr(colon + 1), choice.params);
-  fill_in(scheme, choice.params);
+  fill_in(scheme, choice.params, encoding);
+  scheme.complete(choice.params);
   scheme.check(choice.params, encoding);
   parse_inner(choice, inner, encoding);
   return choice;
@@ -137,7 +166,13 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(), &dqsg_scheme(), &dither_scheme(), &bq_scheme()};
+  static const std::array schemes = {&raw_scheme(),        &dither_scheme(),   &dqsg_scheme(),      &lattice_scheme(),
+                                     &qsgd_scheme(),       &terngrad_scheme(), &natural_scheme(),   &maxnorm_scheme(),
+                                     &multiscale_scheme(), &nuqsgd_scheme(),   &alq_scheme(),       &amq_scheme(),
+                                     &tqsgd_scheme(),      &tnqsgd_scheme(),   &tbqsgd_scheme(),    &adaquant_scheme(),
+                                     &grid_scheme(),       &uniform_scheme(),  &sign_scheme(),      &onebit_scheme(),
+                                     &topk_scheme(),       &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
+                                     &drive_scheme(),      &eden_scheme(),     &rotq_scheme(),      &bq_scheme()};
   return schemes;
 }
 

@@ -51,6 +51,22 @@ double squares_about(std::span<const float> x, double mean) {
 
 }  // namespace
 
+std::span<const float> read_regular(const Tensor& tensor, Range range, bool irregular, Code& code) {
+  code.scratch.resize(std::max(code.scratch.size(), static_cast<size_t>(range.count)));
+  const std::span<float> scratch = std::span(code.scratch).first(static_cast<size_t>(range.count));
+  const std::span<const float> x = tensor.read(range, scratch);
+  if (!irregular) return x;
+  if (x.data() != scratch.data()) std::copy(x.begin(), x.end(), scratch.begin());
+  set_aside(scratch, std::numeric_limits<double>::infinity(), 0, code.exceptions);
+  return scratch;
+}
+
+void require_needed(const Exception& exception, bool is_zero, double limit) {
+  if (!fits(exception.bits, limit) && is_zero) return;
+  throw Error(Exit::bad_input, "element " + std::to_string(exception.index) +
+                                   " of the chunk is an exception without need, or has a symbol too");
+}
+
 std::span<float> chunk_room(uint64_t count) {
   thread_local std::vector<float> room;
   room.resize(std::max(room.size(), static_cast<size_t>(count)));

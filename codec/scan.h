@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -53,6 +54,13 @@ void set_aside(std::span<float> x, double limit, uint64_t base, std::vector<Exce
 
 // The inverse: writes the listed values into a chunk.
 void put_back(std::span<const Exception> list, std::span<float> chunk);
+
+// The values of a chunk, as they are quantized: where `irregular` says that the tensor has such values they are 0, in a
+// copy in code.scratch, and listed in code.exceptions.
+std::span<const float> read_regular(const Tensor& tensor, Range range, bool irregular, Code& code);
+
+// Throws Error(bad_input) unless `exception` is of a value that does not fit, and its symbol stands for 0.
+void require_needed(const Exception& exception, bool is_zero, double limit = std::numeric_limits<double>::infinity());
 
 // Room for a chunk's values, of the calling thread; as it was left by the last that had it.
 std::span<float> chunk_room(uint64_t count);

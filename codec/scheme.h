@@ -91,6 +91,7 @@ struct Inputs {
   const SchemeChoice* inner = nullptr;      // the scheme below; null if there is none
   std::optional<float> shared_scale = {};   // a scale that workers agreed on, instead of the tensor's own
   std::span<const float> kept_levels = {};  // levels to use instead of fitting them
+  uint64_t size = 0;                        // of the tensor; for restore, which sees none
 
   Inputs below() const;  // for the scheme below
 };
@@ -131,6 +132,10 @@ class Decoder {
   virtual const Decoder* inner() const { return nullptr; }
   virtual Range inner_range(const Code& code, Range range) const;
 
+  // Levels that were fitted to this tensor, as prepare may be given them for another (Inputs::kept_levels); none if the
+  // scheme fits none. They live as long as this.
+  virtual std::span<const float> fitted_levels() const { return {}; }
+
   virtual std::string describe() const = 0;  // the stored parameters for people: "step 0.0131, M 12"
 
   // The values of `range`, which is a whole chunk: range.count floats. `code` has the streams that `streams` says, with
@@ -151,7 +156,7 @@ class Decoder {
   enum class Before : uint8_t {
     nothing,    // laws are of decoded - x, or of what Promise::target is
     transform,  // the same values in another domain: a rotation, whose signs are drawn
-    draw,       // random values that are unbiased for x: a subset, scaled
+    draw,       // random values that are unbiased for x: a subset, scaled; of a scheme over another
   };
   virtual Before before() const { return Before::nothing; }
 
@@ -217,6 +222,12 @@ class Scheme {
 
   virtual Inner inner() const { return Inner::none; }
 
+  // Whether it takes Inputs::shared_scale.
+  virtual bool takes_shared_scale() const { return false; }
+
+  // Sets what was not given and follows from other parameters.
+  virtual void complete(Params&) const {}
+
   // Whether the symbols are private and no more than they may be told: sizes follow from no value, so that they go by
   // the coder `pack` in its own form alone, and nothing is an exception. Its draws are secret, and not the message's.
   virtual bool is_private() const { return false; }
@@ -250,6 +261,7 @@ struct SchemeChoice {
 
   bool carries_bytes() const { return scheme->carries_bytes(); }
   bool draws() const { return scheme->draws() || (inner && inner->draws()); }
+  bool takes_shared_scale() const { return scheme->takes_shared_scale() || (inner && inner->takes_shared_scale()); }
   bool is_private() const { return scheme->is_private(); }
 
   SchemeChoice rehearsed() const;  // Scheme::rehearsed

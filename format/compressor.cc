@@ -51,12 +51,15 @@ class Compressor {
   TensorPlan plan(size_t tensor) const {
     const SchemaTensor& entry = schema_.tensors[tensor];
     const SchemeChoice& scheme = schemes_[entry.scheme];
+    const auto kept = options_.kept_levels.find(entry.info.name);
     return {entry.info,
             scheme,
             coder_of(scheme, schema_.schemes[entry.scheme].coder),
             options_.id,
             static_cast<uint32_t>(tensor),
-            walk_.chunk_len(tensor)};
+            walk_.chunk_len(tensor),
+            kept == options_.kept_levels.end() ? std::span<const float>() : kept->second,
+            options_.shared_scale};
   }
 
   // The options' own object, which has an effort, if it is of that id.

@@ -21,7 +21,14 @@ uint64_t count_beyond_float16(std::span<const float> values) {
 }
 
 Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfinite, const Loop& loop = {}) {
-  return {random, kFirstStage, plan.chunk_len, nonfinite, loop};
+  return {.random = random,
+          .stage = kFirstStage,
+          .chunk_len = plan.chunk_len,
+          .nonfinite = nonfinite,
+          .loop = loop,
+          .shared_scale = plan.shared_scale,
+          .kept_levels = plan.kept_levels,
+          .size = plan.info.size()};
 }
 
 // Other coders, and other forms, take fewer bytes for some values than for others, which are to be private.

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "codec/registry.h"
@@ -36,6 +37,8 @@ struct TensorPlan {
   MessageId message;
   uint32_t ordinal = 0;  // in the file
   uint64_t chunk_len = 0;
+  std::span<const float> kept_levels = {};  // for Inputs; outlives the plan
+  std::optional<float> shared_scale = {};   // likewise
 };
 
 class TensorEncoder {

@@ -2,7 +2,10 @@
 #include "format/trials.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "codec/checks/products.h"
+#include "codec/scan.h"
 #include "codec/values.h"
 #include "format/forms.h"
 #include "format/ordered.h"
@@ -16,6 +19,7 @@ struct Buffers {
   Frame frame;
   Piece piece;
   Bytes elements;
+  std::vector<float> x, domain;
 };
 
 Buffers& buffers() {
@@ -45,24 +49,111 @@ std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& sch
   return out;
 }
 
+void read_into(const Tensor& tensor, Range range, std::vector<float>& out) {
+  out.resize(static_cast<size_t>(range.count));
+  const std::span<const float> values = tensor.read(range, out);
+  if (values.data() != out.data()) std::copy(values.begin(), values.end(), out.begin());
+}
+
+void zero_exceptions(const Code& code, std::span<float> x) {
+  for (const Exception& exception : code.exceptions) x[static_cast<size_t>(exception.index)] = 0;
+}
+
 // Target, laws and key of a sample, from a chunk's code.
 void load_laws(const Decoder& decoder, const Tensor& target, const Code& code, Range range, Sample& sample) {
-  const auto len = static_cast<size_t>(range.count);
-  if (sample.fresh) {
-    sample.target.resize(len);
-    const std::span<const float> values = target.read(range, sample.target);
-    if (values.data() != sample.target.data()) std::copy(values.begin(), values.end(), sample.target.begin());
-  }
+  const bool fresh = sample.fresh;
+  if (fresh) read_into(target, range, sample.target);
   Bytes key = key_of(decoder, code);
-  sample.same_laws = !sample.fresh && key == sample.key;
+  sample.same_laws = !fresh && key == sample.key;
   sample.fresh = false;
   if (sample.same_laws) return;
   sample.key = std::move(key);
-  sample.laws.resize(len);
-  decoder.laws(code, range, sample.target, sample.laws);
+  // Stored parameters may depend on draws where laws do not: a chunk's alphabets.
+  thread_local std::vector<Law> laws;
+  laws.resize(sample.target.size());
+  decoder.laws(code, range, sample.target, laws);
+  sample.same_laws = !fresh && laws == sample.laws;
+  std::swap(sample.laws, laws);
+}
+
+// What the last stage should give in this very message, in its domain; `x` are the chunk's values without exceptions.
+void find_targets(const ValueTrials& trials, uint64_t trial, const Code& code, Range range, std::span<const float> x,
+                  std::vector<float>& out) {
+  const Decoder& decoder = trials.decoder(trial);
+  out.resize(static_cast<size_t>(decoder.domain(range)));
+  if (const Encoder* encoder = trials.encoder(trial)) {
+    encoder->targets(code, range, x, out);
+  } else {
+    decoder.targets(code, range, x, out);
+  }
+}
+
+double length2(std::span<const float> x) { return inner_product(x, x); }
+
+double distance2(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    sum += d * d;
+  }
+  return sum;
+}
+
+// A transform T keeps lengths, and x' is what T takes nearest to y', the values in the domain: then ||T x' - y'||^2 =
+// ||y'||^2 - ||x'||^2 (0 but for padding), and x' is no further from x than y' from T x. float32 adds to squares about
+// 2^-24 a butterfly, of which there are 18 at most, each way.
+std::string transform_fault(const Decoder& decoder, const Code& code, Range range, std::span<const float> x,
+                            std::span<const float> decoded, const Sample& sample) {
+  constexpr double kRounding = 0x1p-17;
+  const double norm2 = length2(x), target2 = length2(sample.target);
+  if (!(std::fabs(target2 - norm2) <= kRounding * norm2)) return "it does not keep the length of the values";
+  std::vector<float>& again = buffers().domain;
+  again.resize(sample.decoded.size());
+  decoder.targets(code, range, decoded, again);
+  const double there2 = length2(sample.decoded), back2 = length2(decoded);
+  if (!(std::fabs(distance2(again, sample.decoded) - (there2 - back2)) <= kRounding * there2)) {
+    return "what is decoded is not what comes back from it";
+  }
+  const double error2 = distance2(decoded, x), there = distance2(sample.decoded, sample.target);
+  // The difference of values that are each off by float32's rounding of their whole length.
+  const double slack = kRounding * (std::sqrt(there * (norm2 + there2)) + kRounding * (norm2 + there2));
+  if (!(error2 <= there * (1 + kRounding) + slack)) return "the error is larger than where it is made";
+  return "";
 }
 
 }  // namespace
+
+void ValueTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
+  Workspace& work = buffers().work;
+  decode(trial, range, whole_path, work, sample);
+  const Decoder& decoder = this->decoder(trial);
+  sample.transform_fault.clear();
+  if (before() == Decoder::Before::nothing) {
+    const bool moved = promise() && promise()->target != nullptr;
+    load_laws(decoder, moved ? *promise()->target : tensor(), work.code, range, sample);
+    sample.decoded.swap(work.values);
+    return;
+  }
+  std::vector<float>& x = buffers().x;
+  read_into(tensor(), range, x);
+  zero_exceptions(work.code, x);
+  sample.fresh = sample.same_laws = false;
+  find_targets(*this, trial, work.code, range, x, sample.target);
+  sample.decoded.resize(sample.target.size());
+  sample.laws.resize(sample.target.size());
+  try {
+    decoder.decode_domain(work.code, range, sample.decoded);
+  } catch (const Error&) {  // told where the whole path is taken
+  }
+  if (transforms()) {
+    zero_exceptions(work.code, work.values);
+    sample.transform_fault = transform_fault(decoder, work.code, range, x, work.values, sample);
+    if (!sample.transform_fault.empty()) sample.transform_fault += ": " + place_of(trial, range);
+  } else {
+    put_back(work.code.exceptions, sample.target);  // they are in the domain, as they were
+  }
+  decoder.laws(work.code, range, sample.target, sample.laws);
+}
 
 EncodedTrials::EncodedTrials(const TensorPlan& plan, std::unique_ptr<TensorData> data, uint64_t count,
                              Nonfinite nonfinite)
@@ -72,11 +163,15 @@ EncodedTrials::EncodedTrials(const TensorPlan& plan, std::unique_ptr<TensorData>
       messages_(static_cast<size_t>(count)) {
   prepare_one(0);
   promise_ = messages_[0].encoder->scheme()->promise();
+  for (const Decoder* stage = &decoder(0); stage != nullptr; stage = stage->inner()) {
+    shares_draws_ |= stage->shares_draws();
+  }
 }
 
 MessageId EncodedTrials::id(uint64_t trial) const {
   MessageId id = plan_.message;
   id.worker = id.worker.value_or(0) + trial;
+  if (shares_draws_) id.step = id.step.value_or(0) + trial;
   return id;
 }
 
@@ -165,14 +260,6 @@ kernels::Draws EncodedTrials::narrowing(uint64_t trial) const {
   return Random(id(trial), plan_.ordinal).draws(Purpose::narrowing, kNarrowingStage);
 }
 
-void EncodedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
-  Workspace& work = buffers().work;
-  decode(trial, range, whole_path, work, sample);
-  const Tensor& target = promise_->target == nullptr ? *tensor_ : *promise_->target;
-  load_laws(messages_[static_cast<size_t>(trial)].encoder->scheme()->decoder(), target, work.code, range, sample);
-  sample.decoded.swap(work.values);
-}
-
 StoredTrials::StoredTrials(const StoredMessage& message, size_t tensor, std::unique_ptr<DumpTensor> values,
                            const MessageId& id, const SchemeChoice* choice)
     : message_(message),
@@ -215,12 +302,20 @@ void StoredTrials::decode(uint64_t, Range range, bool, Workspace& work, Sample& 
   }
 }
 
-void StoredTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
+void FirstTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
   Workspace& work = buffers().work;
-  decode(trial, range, whole_path, work, sample);
-  const Tensor& target = promise_ && promise_->target != nullptr ? *promise_->target : *values_;
-  load_laws(*message_.decoder(number_), target, work.code, range, sample);
-  sample.decoded.swap(work.values);
+  last_.decode(trial, range, whole_path, work, sample);
+  sample.parameters_fault.clear();  // told of the last stage
+  sample.decoder_fault.clear();
+  sample.fresh = sample.same_laws = false;
+  read_into(last_.tensor(), range, sample.target);
+  std::vector<float>& x = buffers().x;
+  x = sample.target;
+  zero_exceptions(work.code, x);
+  find_targets(last_, trial, work.code, range, x, sample.decoded);
+  put_back(work.code.exceptions, sample.decoded);
+  sample.laws.resize(sample.target.size());
+  last_.decoder(trial).first_laws(work.code, range, x, sample.laws);
 }
 
 void NarrowedTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {

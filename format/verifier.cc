@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <mutex>
 
 #include "codec/checks/error_check.h"
@@ -47,8 +48,8 @@ struct Subject {
   std::string stage;
   std::unique_ptr<Trials> trials;
   std::unique_ptr<ErrorCheck> check;    // of trials
-  const ValueTrials* values = nullptr;  // the trials, if this is not a narrowing
-  std::shared_ptr<Subject> wide;        // of a narrowing: what it narrows
+  const ValueTrials* values = nullptr;  // the trials, if they are of what is decoded
+  std::shared_ptr<Subject> wide;        // of another stage of the same messages: the values that are decoded
   std::optional<Moved> moved;           // if the scheme has a target of its own
   std::unique_ptr<ByteCheck> bytes;     // instead of trials
   std::string why_not;                  // why it is not tested at all
@@ -85,6 +86,20 @@ Moved moved_of(const Tensor& x, const Tensor& target, uint64_t chunk_len) {
   return {};
 }
 
+// What is left of a promise for the last stage alone, given what the stages before it drew.
+Promise promise_of_last(const Promise& whole, Decoder::Before before) {
+  Promise last = whole;
+  if (before == Decoder::Before::nothing) return last;
+  last.variance.reset();
+  last.max_error.reset();
+  if (before == Decoder::Before::transform) return last;
+  last.omega.reset();
+  last.delta.reset();
+  last.inner_product.reset();
+  last.projection = false;
+  return last;
+}
+
 bool is_narrowed(const TensorInfo& info) { return info.dtype.item_size() == 2; }
 
 class Verifier {
@@ -95,7 +110,7 @@ class Verifier {
     for (size_t i = 0; i < schema_.tensors.size(); ++i) {
       const SchemaTensor& tensor = schema_.tensors[i];
       if (!bench.why_not(i).empty() || bench.carries_bytes(i)) continue;
-      subjects += is_narrowed(tensor.info) ? 2 : 1;
+      subjects += 1 + (is_narrowed(tensor.info) ? 1 : 0) + (bench.has_stages(i) ? 1 : 0);
       largest_ = std::max(largest_, std::min(tensor.info.size(), schema_.chunk_len(tensor)));
     }
     check_.level = options.alpha / (kTestsPerTensor * static_cast<double>(std::max<uint64_t>(1, subjects)));
@@ -144,20 +159,33 @@ class Verifier {
     return true;
   }
 
-  // The narrowing of this tensor, or the next tensor. False after the last.
+  // The next stage of this tensor, or the next tensor. False after the last.
   bool open_next() {
-    if (subject_ && subject_->values != nullptr && is_narrowed(info(*subject_))) {
-      previous_ = narrowed_;
-      narrowed_ = in_tensor(info(*subject_), [&] { return open_narrowed(subject_); });
-      subject_ = narrowed_;
+    if (!stages_.empty()) {
+      subject_ = in_tensor(info(*subject_), stages_.front());
+      stages_.pop_front();
     } else {
       if (next_ == schema_.tensors.size()) return false;
       subject_ = in_tensor(schema_.tensors[next_].info, [&] { return open(next_); });
       ++next_;
+      add_stages(subject_);
     }
     at_chunk_ = 0;
     chunks_ = subject_->chunks;
     return true;
+  }
+
+  void add_stages(const std::shared_ptr<Subject>& subject) {
+    if (subject->values == nullptr) return;
+    if (subject->values->before() == Decoder::Before::draw) {
+      stages_.emplace_back([this, subject] { return open_first(subject); });
+    }
+    if (is_narrowed(info(*subject))) {
+      stages_.emplace_back([this, subject] {
+        previous_ = narrowed_;
+        return narrowed_ = open_narrowed(subject);
+      });
+    }
   }
 
   std::shared_ptr<Subject> open(size_t tensor) {
@@ -181,7 +209,7 @@ class Verifier {
     subject->values = trials.get();
     subject->check = std::make_unique<ErrorCheck>(*trials, wide_ ? wide_->check.get() : nullptr, check_);
     if (const std::optional<Promise>& promise = trials->promise()) {
-      subject->check->set_promise(*promise);
+      subject->check->set_promise(promise_of_last(*promise, trials->before()));
       if (promise->target != nullptr) {
         subject->moved = moved_of(trials->tensor(), *promise->target, subject->chunk_len);
       }
@@ -193,15 +221,33 @@ class Verifier {
     return subject;
   }
 
-  std::shared_ptr<Subject> open_narrowed(const std::shared_ptr<Subject>& wide) {
-    const DType& type = info(*wide).dtype;
+  // Of the same messages, nothing opened.
+  static std::shared_ptr<Subject> stage_of(const std::shared_ptr<Subject>& wide, const std::string& stage) {
     auto subject = std::make_shared<Subject>();
     subject->tensor = wide->tensor;
     subject->size = wide->size;
     subject->chunk_len = wide->chunk_len;
     subject->chunks = wide->chunks;
-    subject->stage = "narrowed to " + type.name();
+    subject->stage = stage;
     subject->wide = wide;
+    return subject;
+  }
+
+  std::shared_ptr<Subject> open_first(const std::shared_ptr<Subject>& wide) {
+    const std::shared_ptr<Subject> subject = stage_of(wide, "first stage");
+    subject->trials = std::make_unique<FirstTrials>(*wide->values);
+    previous_.reset();
+    subject->check = std::make_unique<ErrorCheck>(*subject->trials, nullptr, check_);
+    Promise promise;
+    promise.unbiased = true;
+    subject->check->set_promise(promise);
+    survey(*subject);
+    return subject;
+  }
+
+  std::shared_ptr<Subject> open_narrowed(const std::shared_ptr<Subject>& wide) {
+    const DType& type = info(*wide).dtype;
+    const std::shared_ptr<Subject> subject = stage_of(wide, "narrowed to " + type.name());
     subject->trials = std::make_unique<NarrowedTrials>(*wide->values, type);
     CheckOptions options = check_;
     options.no_promise = "of narrowing nothing is promised but its law";
@@ -295,6 +341,7 @@ class Verifier {
   size_t next_ = 0;
   uint64_t at_chunk_ = 0, chunks_ = 0;
   std::shared_ptr<Subject> subject_, previous_, wide_, narrowed_;
+  std::deque<std::function<std::shared_ptr<Subject>()>> stages_;  // of the tensor, that are still to be opened
 };
 
 }  // namespace

@@ -87,7 +87,9 @@ TensorPlan EncodingBench::plan(size_t tensor) const {
           &options_.coder_of(*choices_[tensor].scheme),
           options_.id,
           static_cast<uint32_t>(tensor),
-          schema_.chunk_len(entry)};
+          schema_.chunk_len(entry),
+          {},
+          options_.shared_scale};
 }
 
 std::unique_ptr<ValueTrials> EncodingBench::open_values(size_t tensor) {

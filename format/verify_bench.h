@@ -28,7 +28,8 @@ class VerifyBench {
   virtual std::string outside() const = 0;               // CheckOptions::outside
   virtual std::string why_not(size_t tensor) const = 0;  // why a tensor is not tested; empty if it is
   virtual bool carries_bytes(size_t tensor) const = 0;
-  virtual std::vector<std::string> left_over() const = 0;               // names of tensors that no message has
+  virtual bool has_stages(size_t tensor) const = 0;        // a scheme over a scheme, which may have laws of its own
+  virtual std::vector<std::string> left_over() const = 0;  // names of tensors that no message has
   virtual std::unique_ptr<ValueTrials> open_values(size_t tensor) = 0;  // not thread-safe, as Source::open
   virtual std::unique_ptr<ByteCheck> open_bytes(size_t tensor) = 0;     // likewise
 };
@@ -45,6 +46,7 @@ class EncodingBench final : public VerifyBench {
   std::string why_not(size_t) const override { return ""; }
   std::vector<std::string> left_over() const override { return {}; }
   bool carries_bytes(size_t tensor) const override { return choices_[tensor].scheme->carries_bytes(); }
+  bool has_stages(size_t tensor) const override { return choices_[tensor].inner != nullptr; }
   std::unique_ptr<ValueTrials> open_values(size_t tensor) override;
   std::unique_ptr<ByteCheck> open_bytes(size_t tensor) override;
 
@@ -70,6 +72,7 @@ class StoredBench final : public VerifyBench {
   std::string why_not(size_t tensor) const override;
   std::vector<std::string> left_over() const override { return partners_.only_in_dump; }
   bool carries_bytes(size_t tensor) const override { return message_.decoder(tensor) == nullptr; }
+  bool has_stages(size_t tensor) const override { return message_.decoder(tensor)->inner() != nullptr; }
   std::unique_ptr<ValueTrials> open_values(size_t tensor) override;
   std::unique_ptr<ByteCheck> open_bytes(size_t tensor) override;
 

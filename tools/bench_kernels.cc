@@ -13,6 +13,7 @@
 #include "codec/coders/elias.h"
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
+#include "codec/kernels/hadamard.h"
 #include "codec/kernels/kernels.h"
 
 using namespace gradcodec;
@@ -100,6 +101,31 @@ void squares(benchmark::State& state) {
     kernels::Sums sums;
     kernels::add_squares(&data().x[at], n, 0.1, sums);
     benchmark::DoNotOptimize(sums);
+  });
+}
+
+// Blocks of 2^range(0): one that lies in the cache already, again and again, or all of memory. Values stay of the same
+// size.
+void rotate_in_cache(benchmark::State& state) {
+  const auto log2 = static_cast<unsigned>(state.range(0));
+  const size_t block = size_t{1} << log2;
+  std::vector<float> x(data().x.begin(), data().x.begin() + static_cast<ptrdiff_t>(block));
+  run(state, [&](size_t at, size_t n) {
+    for (size_t i = 0; i < n; i += block) {
+      kernels::flip_signs(kDraws, at + i, block, x.data(), x.data());
+      kernels::hadamard(x.data(), log2);
+    }
+  });
+}
+
+void rotate(benchmark::State& state) {
+  const auto log2 = static_cast<unsigned>(state.range(0));
+  const size_t block = size_t{1} << log2;
+  run(state, [&](size_t at, size_t n) {
+    for (size_t i = 0; i + block <= n; i += block) {
+      kernels::flip_signs(kDraws, at + i, block, &data().x[at + i], &data().decoded[at + i]);
+      kernels::hadamard(&data().decoded[at + i], log2);
+    }
   });
 }
 
@@ -292,6 +318,8 @@ BENCHMARK(half_encode_and_decode)->Arg(3)->Arg(255)->Arg(65535);
 BENCHMARK(half_decode)->Arg(3)->Arg(65535);
 BENCHMARK(levels_encode)->Arg(4)->Arg(16)->Arg(256)->Arg(65536);
 BENCHMARK(levels_decode)->Arg(16)->Arg(65536);
+BENCHMARK(rotate)->Arg(8)->Arg(12)->Arg(13)->Arg(18);
+BENCHMARK(rotate_in_cache)->Arg(8)->Arg(12)->Arg(13)->Arg(18);
 BENCHMARK(widen)->Arg(0)->Arg(1);
 BENCHMARK(narrow_to_nearest)->Arg(0)->Arg(1);
 BENCHMARK(narrow_stochastically)->Arg(0)->Arg(1);

@@ -30,6 +30,7 @@ void add(MessageSums& to, const MessageSums& from) {
   for (unsigned w = 0; w < kWeights; ++w) to.t[w] += from.t[w];
   to.variance += from.variance;
   to.bias2 += from.bias2;
+  to.drawn += from.drawn;
 }
 
 // Pairs (a[i], b[j]) for i from `first_a`, j from `first_b`, `count` of them. `first_trial`: the expected P, which
@@ -127,6 +128,8 @@ void ErrorSums::add(const ErrorSums& other) {
     coordinate = other.coordinate;
     coordinate_index = other.coordinate_index;
   }
+  coordinate_limit = std::max(coordinate_limit, other.coordinate_limit);
+  coordinate_spread = std::max(coordinate_spread, other.coordinate_spread);
   laws_vary |= other.laws_vary;
   if (!fault) fault = other.fault;
   if (!first_outside) first_outside = other.first_outside;
@@ -169,7 +172,8 @@ void ErrorCheck::take(const LawSums& chunk) {
 
 // Where no law is declared, or something is promised of each message, or of each one's laws.
 bool ErrorCheck::keeps_messages() const {
-  return laws_.unknown > 0 || trials_.targets_vary() || (promise_ && (promise_->projection || promise_->inner_product));
+  return laws_.unknown > 0 || laws_.subsets > 0 || trials_.targets_vary() ||
+         (promise_ && (promise_->projection || promise_->inner_product));
 }
 
 const BinomialLimits& ErrorCheck::limits() const {
@@ -360,7 +364,6 @@ void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out
   const auto r = static_cast<double>(trials_.count());
   const auto elements = static_cast<double>(laws_.chance());
   const double log_tail = std::log(2 * elements / options_.level);
-  const double uniform_limit = std::sqrt(r * log_tail / 6);
   for (size_t i = 0; i < view.size(); ++i) {
     const double s = view.step[i];
     if (s == 0) continue;
@@ -372,7 +375,9 @@ void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out
       const auto k = static_cast<uint64_t>(ups);
       beyond = std::max(limits().lower(k) - (f + near), limits().lower(trials_.count() - k) - (1 - f + near));
     } else {
-      const double limit = law.kind == Law::uniform ? uniform_limit : std::sqrt(2 * r * sub_gaussian(law) * log_tail);
+      const double limit = coordinate_limit(law, numbers_of(law), r, log_tail) / s;
+      out.coordinate_limit = std::max(out.coordinate_limit, limit / r);
+      out.coordinate_spread = std::max(out.coordinate_spread, std::sqrt(view.variance[i]) / s);
       beyond = (std::fabs(room.sum[i]) - r * view.eta[i]) / s / limit - 1;
     }
     if (beyond > out.coordinate) {
@@ -421,6 +426,9 @@ MessageSums ErrorCheck::message_sums(const Room& room, double opposed) const {
     const double whole = static_cast<double>(view.sample().decoded[i]) - target;
     out.e2 += whole * whole;
     out.along += whole * target;
+    if (const Law& law = view.sample().laws[i]; law.kind == Law::subset) {
+      out.drawn += std::fabs(whole - law.hi) < std::fabs(whole - law.lo);
+    }
     if (laws_.unknown == 0) continue;
     const std::array<double, kWeights> weights = {room.x[i], room.sharp[i], 1, sign(room.x[i]), room.size[i]};
     for (unsigned w = 0; w < kWeights; ++w) out.t[w] += weights[w] * view.error[i];

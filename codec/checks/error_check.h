@@ -71,6 +71,7 @@ struct MessageSums {
   double opposed = 0;                   // <S, e>, S the sum of the messages before it
   std::array<double, kWeights> t = {};  // sum of w e
   double variance = 0, bias2 = 0;       // of the laws that it has
+  uint64_t drawn = 0;                   // elements of law `subset` that are in it
 };
 
 // What a chunk gives; adds up.
@@ -86,11 +87,12 @@ struct ErrorSums {
   double resolution = 0;                 // max eta / s
   double coordinate = -1;                // how far the worst element is beyond its limit; at most 0 if none is
   uint64_t coordinate_index = 0;
-  bool laws_vary = false;                 // from trial to trial
-  std::optional<SupportFault> fault;      // the first
-  std::optional<uint64_t> first_outside;  // of any trial
-  uint64_t outside = 0;                   // elements of all trials
-  std::vector<MessageSums> messages;      // empty, or one a trial
+  double coordinate_limit = 0, coordinate_spread = 0;  // largest limit of |S| / R, and largest sigma, in steps
+  bool laws_vary = false;                              // from trial to trial
+  std::optional<SupportFault> fault;                   // the first
+  std::optional<uint64_t> first_outside;               // of any trial
+  uint64_t outside = 0;                                // elements of all trials
+  std::vector<MessageSums> messages;                   // empty, or one a trial
   std::string parameters_fault, decoder_fault, transform_fault;
 
   void add(const ErrorSums& other);

@@ -148,6 +148,7 @@ void ErrorView::add_to_sums(size_t i, Range range) {
       break;
     default:
       ++(kind == Law::subset ? sums_.subsets : kind == Law::sum ? sums_.sums : sums_.cells);
+      if (kind == Law::subset) sums_.largest_part = std::max(sums_.largest_part, law.f);
       reach = numbers_of(law).reach;
   }
   sums_.variance += sigma2;
@@ -159,7 +160,6 @@ void ErrorView::add_to_sums(size_t i, Range range) {
   sums_.eta2 += eta[i] * eta[i];
   sums_.largest_error = std::max(sums_.largest_error, std::fabs(bias) + reach);
   if (step[i] == 0) return;
-  sums_.largest_sub_gaussian = std::max(sums_.largest_sub_gaussian, sub_gaussian(law));
   const bool counted = kind == Law::two || kind == Law::subset;  // may be always the one or the other
   const double shift = counted ? 1 : kind == Law::uniform ? 0.5 : reach * inverse_step[i];
   sums_.largest_shift = std::max(sums_.largest_shift, shift);
@@ -185,8 +185,8 @@ void LawSums::add(const LawSums& other) {
   largest_variance = std::max(largest_variance, other.largest_variance);
   largest_tail = std::max(largest_tail, other.largest_tail);
   largest_error = std::max(largest_error, other.largest_error);
-  largest_sub_gaussian = std::max(largest_sub_gaussian, other.largest_sub_gaussian);
   largest_shift = std::max(largest_shift, other.largest_shift);
+  largest_part = std::max(largest_part, other.largest_part);
   longest_vector = std::max(longest_vector, other.longest_vector);
 }
 

@@ -26,8 +26,8 @@ struct LawSums {
   double largest_variance = 0;            // sigma^2
   double largest_tail = 0;                // the sigma^2 of inequalities
   double largest_error = 0;               // |decoded - target|
-  double largest_sub_gaussian = 0;        // of the laws that have one, in steps^2
   double largest_shift = 0;               // that a mean may have, in steps
+  double largest_part = 0;                // f of a `subset`
   uint64_t longest_vector = 1;            // elements from the first to the last of a lattice vector
 
   // Elements whose error is left to chance, as a law says.

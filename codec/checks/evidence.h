@@ -19,7 +19,7 @@ struct Evidence {
   const std::optional<Promise>& promise;
   const CheckOptions& options;
   const std::vector<uint64_t>& lags;
-  uint64_t trials = 1;
+  uint64_t size = 0, trials = 1;
   const BinomialLimits* limits = nullptr;
   bool transforms = false;  // Trials::transforms
 };
@@ -31,6 +31,8 @@ std::vector<Finding> findings_of_chance(const Evidence& evidence);
 // Instead of the tests of chance, where the scheme declares no law: numbers with intervals of Student's law, which
 // decide nothing.
 std::vector<Finding> findings_without_law(const Evidence& evidence);
+
+inline constexpr uint64_t kManyTrials = 100000;  // more is not practical
 
 // What the linear tests are of, in order.
 inline constexpr std::array<std::string_view, kWeights> kWeightNames = {"x", "x/var", "1", "sign", "|x|"};

@@ -56,13 +56,20 @@ TensorFindings ErrorCheck::findings() const {
   out.size = trials_.size();
   out.trials = trials_.count();
   out.norm = std::sqrt(laws_.norm2);
-  out.variance = laws_.variance;
+  out.variance = laws_.variance + (promise_ && !promise_->unbiased ? laws_.bias2 : 0);
   if (laws_.unknown > 0) out.variance = promise_ && promise_->variance ? *promise_->variance : kAbsent;
   if (laws_.quartic > 0) out.effective = laws_.variance * laws_.variance / laws_.quartic;
   if (laws_.norm2 > 0) out.resolution = std::sqrt(laws_.eta2 / laws_.norm2);
   const bool judged = laws_.twos + laws_.subsets > 0 && trials_.count() > 1 && !sums_.laws_vary;
-  const Evidence evidence{
-      laws_, sums_, promise_, options_, lags_, trials_.count(), judged ? &limits() : nullptr, trials_.transforms()};
+  const Evidence evidence{laws_,
+                          sums_,
+                          promise_,
+                          options_,
+                          lags_,
+                          trials_.size(),
+                          trials_.count(),
+                          judged ? &limits() : nullptr,
+                          trials_.transforms()};
   out.findings = findings_without_chance(evidence);
   for (Finding& finding : laws_.unknown > 0 ? findings_without_law(evidence) : findings_of_chance(evidence)) {
     out.findings.push_back(std::move(finding));

@@ -10,7 +10,6 @@ namespace gradcodec {
 namespace {
 
 constexpr double kVarianceMargin = 0.02;
-constexpr uint64_t kManyTrials = 100000;  // more is not practical
 
 // Not rejected: is what could have been missed less than what matters?
 void decide(Finding& finding, bool broken, double needed) {
@@ -143,9 +142,9 @@ class Tests {
     // A mean is at most as far off as an error may be (half a step of a uniform one, a step where ups are counted): few
     // trials can show nothing.
     const auto elements = static_cast<double>(laws_.chance());
-    const double log_tail = std::log(2 * elements / options_.level);
-    const double spread = std::max(laws_.largest_sub_gaussian, laws_.twos > 0 ? 1.0 / 12 : 0);
-    finding.smallest = std::sqrt(2 * spread * log_tail / r_) + kPower * std::sqrt(spread / r_);
+    const double log_tail = std::log(2 * elements / options_.level), twos = laws_.twos > 0 ? 1 : 0;
+    finding.smallest = std::max(sums_.coordinate_limit, twos * std::sqrt(log_tail / (6 * r_))) +
+                       kPower * std::max(sums_.coordinate_spread, twos / std::sqrt(12.0)) / std::sqrt(r_);
     if (limits_ != nullptr) finding.smallest = std::max(finding.smallest, limits_->smallest_shift());
     finding.smallest += sums_.resolution;
     const bool broken = !(sums_.coordinate <= 0);

@@ -23,6 +23,7 @@ class Proofs {
         sums_(evidence.sums),
         promise_(evidence.promise),
         options_(evidence.options),
+        size_(evidence.size),
         transforms_(evidence.transforms) {}
 
   std::vector<Finding> all() {
@@ -37,6 +38,7 @@ class Proofs {
     }
     overload();
     support();
+    subset();
     variance_bound();
     contraction();
     inner_product();
@@ -80,6 +82,21 @@ class Proofs {
       finding.note = "element " + std::to_string(fault.index) + " in trial " + std::to_string(fault.trial) +
                      ": error " + text_of(fault.error) + ", " +
                      (fault.step == 0 ? "where none is allowed" : text_of(fault.error / fault.step) + unit);
+    }
+    out_.push_back(std::move(finding));
+  }
+
+  // Elements of another law (zeros, exceptions) may be among those drawn, or among those drawn from, unseen.
+  void subset() {
+    if (laws_.subsets == 0) return;
+    const double all = laws_.largest_part * static_cast<double>(size_);
+    const double least = all - static_cast<double>(size_ - laws_.subsets) - 0.5, most = all + 0.5;
+    Finding finding = proof("subset", "as many elements drawn as declared", true);
+    for (size_t r = 0; r < sums_.messages.size() && finding.verdict == Verdict::proved; ++r) {
+      const auto drawn = static_cast<double>(sums_.messages[r].drawn);
+      if (drawn >= least && drawn <= most) continue;
+      finding.verdict = Verdict::broken;
+      finding.note = text_of(drawn) + " elements are in trial " + std::to_string(r) + ", " + text_of(all) + " declared";
     }
     out_.push_back(std::move(finding));
   }
@@ -135,6 +152,34 @@ class Proofs {
     return out;
   }
 
+  // Where a transform's draws are part of what is expected: the mean over messages of the share of ||x||^2 that each
+  // one's laws say, as far as it is below 1. Of such numbers the mean of R is above its expectation by t with a
+  // probability of at most exp(-2 R t^2) (Hoeffding). No law is uniform here, so this has the level of the test that is
+  // for those.
+  void mean_contraction(std::string_view name) {
+    Finding finding = proof(name, "mean error <= (1 - delta) ||x||^2", true);
+    double sum = 0;
+    for (const MessageSums& message : sums_.messages) {
+      const double share = message.norm2 > 0 ? (message.variance + message.bias2) / message.norm2 : 0;
+      sum += std::isnan(share) ? 1 : std::min(1.0, share);
+    }
+    const auto count = static_cast<double>(std::max<size_t>(1, sums_.messages.size()));
+    const double ln = -std::log(options_.level), reach = std::sqrt(ln / (2 * count));
+    finding.bound = 1 - *promise_->delta;
+    finding.measured = sum / count;
+    finding.low = std::max(0.0, finding.measured - reach);
+    finding.high = finding.measured + reach;
+    finding.verdict = finding.low > finding.bound     ? Verdict::broken
+                      : finding.high <= finding.bound ? Verdict::kept
+                                                      : Verdict::undecided;
+    const double room = finding.bound - finding.measured;
+    if (finding.verdict == Verdict::undecided && room > 0) {
+      const double needed = std::ceil(ln / (2 * room * room));
+      finding.trials_needed = needed <= static_cast<double>(kManyTrials) ? static_cast<uint64_t>(needed) : 0;
+    }
+    out_.push_back(std::move(finding));
+  }
+
   // In closed form where there are laws; of each message where it is promised for each.
   void contraction() {
     if (!promise_ || !promise_->delta) return;
@@ -142,6 +187,9 @@ class Proofs {
     if (laws_.unknown > 0 && !promise_->projection) {
       out_.push_back(absent(kName, kPromise, "the scheme declares no law, and it is promised of the mean alone"));
       return;
+    }
+    if (transforms_ && !promise_->unbiased && !promise_->projection && laws_.uniforms == 0) {
+      return mean_contraction(kName);
     }
     Finding finding = proof(kName, kPromise, true);
     finding.bound = 1 - *promise_->delta;
@@ -170,6 +218,7 @@ class Proofs {
   const ErrorSums& sums_;
   const std::optional<Promise>& promise_;
   const CheckOptions& options_;
+  const uint64_t size_;
   const bool transforms_;
   std::vector<Finding> out_;
 };

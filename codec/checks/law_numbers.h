@@ -72,13 +72,15 @@ inline SquareNumbers square_of(const Law& law, const LawNumbers& numbers) {
   }
 }
 
-// Variance of the normal law, in s^2, that the tails of a mean of such errors lie below (Hoeffding, JASA 58, 1963; of
-// `uniform` strictly sub-Gaussian). Not of `two` and `subset`, which have exact limits.
-inline double sub_gaussian(const Law& law) {
-  return law.kind == Law::uniform ? 1.0 / 12
-         : law.kind == Law::sum   ? (law.count + 1.0) / 4
-         : law.kind == Law::cell  ? 1.0 / law.count
-                                  : 0;
+// What the sum of `trials` errors of a law of another kind than `two` and `subset`, which have exact limits, passes
+// with probability e^-l a side at most. `uniform` is strictly sub-Gaussian; else Hoeffding's bound (JASA 58, 1963) or
+// Bernstein's, whichever is lower.
+inline double coordinate_limit(const Law& law, const LawNumbers& numbers, double trials, double l) {
+  if (law.kind == Law::uniform) return numbers.step * std::sqrt(trials * l / 6);
+  const double largest2 = law.kind == Law::sum ? numbers.step * numbers.step * (law.count + 1.0) / 4  // of each part
+                                               : numbers.reach * numbers.reach;
+  const double part = law.kind == Law::sum ? numbers.step : numbers.reach;
+  return std::min(std::sqrt(2 * trials * largest2 * l), std::sqrt(2 * trials * numbers.variance * l) + part * l / 3);
 }
 
 }  // namespace gradcodec

@@ -85,7 +85,7 @@ double student_limit(double freedom) {
     return z + (z3 + z) / (4 * freedom);
   }
   // With t = sqrt(freedom) tan a, P(|T| < t) is the integral of cos^(freedom - 1) to a, over that to a right angle.
-  constexpr int kSteps = 20000;
+  constexpr int kSteps = 4000;
   const double width = std::acos(-1.0) / 2 / kSteps;
   const auto density = [&](double a) { return std::pow(std::cos(a), freedom - 1); };
   std::vector<double> below(kSteps + 1, 0.0);

@@ -67,6 +67,14 @@ struct RansKernels {
                    size_t available, uint8_t* tokens);
 };
 
+// simd_hadamard.cc. hadamard: from 2^kMinSimdHadamardLog2 floats on. flip_signs: 32 floats a word, negated where its
+// bit is 1, the lowest first.
+inline constexpr unsigned kMinSimdHadamardLog2 = 6;
+struct HadamardTable {
+  void (*hadamard)(float* x, unsigned log2, float factor);
+  void (*flip_signs)(const float* x, size_t words, const uint32_t* bits, float* out);
+};
+
 // For each set of lanes, as bits: the word, counted from 0, that lane j of the set takes. Where a vector has no more
 // than eight lanes.
 struct RansExpand {
@@ -93,6 +101,7 @@ const ByteTable* chosen_byte_table();
 const HalfTable* chosen_half_table();
 const LevelTable* chosen_level_table();
 const RansKernels* chosen_rans_kernels();
+const HadamardTable* chosen_hadamard_table();
 
 struct Target {
   std::string name;
@@ -101,10 +110,12 @@ struct Target {
   const HalfTable* half;
   const LevelTable* levels;
   const RansKernels* rans;
+  const HadamardTable* hadamard;
 };
 
 // Of the instruction set in use; null for the scalar kernels.
 const RansKernels* rans_kernels();
+const HadamardTable* hadamard_table();
 
 // Those that this machine can run, best first.
 std::vector<Target> simd_targets();

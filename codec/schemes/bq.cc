@@ -23,6 +23,7 @@ constexpr std::array<ParamSpec, 4> kParams = {{
      .help = "first limit values to [-clip, clip] (then biased); must not depend on the values",
      .min = 1e-30,
      .max = 1e30,
+     .required = true,
      .example = "0.01"},
     {.kind = ParamSpec::integer,
      .name = "bits",
@@ -325,10 +326,7 @@ class Bq final : public Scheme {
     return out;
   }
 
-  void check(const Params& params, bool encoding) const override {
-    if (encoding && params.count("clip") == 0) {
-      throw Error(Exit::usage, "'clip' must be given: a bound of magnitudes that follows from no value");
-    }
+  void check(const Params& params, bool) const override {
     const Layout layout = layout_of(params);
     if (layout.top() > 65535) {
       throw Error(Exit::usage, "2^bits - 1 and m are " + std::to_string(layout.top()) +

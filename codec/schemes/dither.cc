@@ -36,46 +36,6 @@ float step_for_nmse(double squares, uint64_t n, double nmse) {
   return clamp_step(std::sqrt(12.0 * nmse * (squares / static_cast<double>(n))));
 }
 
-// What the values need: the largest level among those that are not set aside, and whether any is.
-struct Reach {
-  uint32_t max_level = 0;
-  bool exceeded = false;
-
-  // `max`: of the values' regular magnitudes.
-  void add(std::span<const float> values, float max, float step) {
-    const double limit = static_cast<double>(kMaxLevel) * static_cast<double>(step);
-    if (static_cast<double>(max) > limit) {
-      exceeded = true;
-      max = 0;
-      for (const float value : values) {
-        if (fits(std::bit_cast<uint32_t>(value), limit)) max = std::max(max, std::fabs(value));
-      }
-    }
-    max_level = std::max(max_level, level_for(max, step));
-  }
-
-  void add(const Reach& part) {
-    max_level = std::max(max_level, part.max_level);
-    exceeded |= part.exceeded;
-  }
-};
-
-// Over the buckets, or chunks if the tensor has one step; irregular values are 0 to the rule, as in encode.
-Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout, const StepRule& rule) {
-  Reach reach;
-  const uint64_t run = layout.bucket == 0 ? kMaxBucket : layout.bucket;
-  const auto look = [&](Range, std::span<const float> x) {
-    Reach chunk;
-    for (size_t at = 0; at < x.size(); at += run) {
-      const std::span<const float> values = x.subspan(at, std::min<size_t>(run, x.size() - at));
-      chunk.add(values, extent_of(values).max, layout.bucket == 0 ? layout.step : rule(values));
-    }
-    return chunk;
-  };
-  scan_chunks(tensor, inputs, look, [&](const Reach& chunk) { reach.add(chunk); });
-  return reach;
-}
-
 class Dither final : public Scheme {
  public:
   std::string_view name() const override { return "dither"; }

@@ -35,14 +35,9 @@ GridLayout layout_of(const Params& params) {
   return layout;
 }
 
-// Infinity if nothing is clipped: no deviation (a constant) leaves nothing to call an outlier.
 float clip_of(const Tensor& tensor, const Params& params, const Inputs& inputs, const Extent& extent) {
-  const auto found = params.find("clip");
-  if (found == params.end()) return std::numeric_limits<float>::infinity();
-  const double limit = std::get<double>(found->second) * scan_deviation(tensor, inputs, extent.irregular);
-  const auto largest = static_cast<double>(std::numeric_limits<float>::max());
-  const auto clip = static_cast<float>(std::min(limit, largest));
-  return clip > 0 ? clip : std::numeric_limits<float>::infinity();
+  if (params.count("clip") == 0) return std::numeric_limits<float>::infinity();
+  return clip_limit(real_of(params, "clip"), tensor, inputs, extent);
 }
 
 // d step^2 / 12 for d values of norm at least max|x| = M step, but for the rounding of the step.

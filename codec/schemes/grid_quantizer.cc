@@ -2,20 +2,18 @@
 #include "codec/schemes/grid_quantizer.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "codec/number_text.h"
 
 namespace gradcodec {
 namespace {
 
 constexpr float kMinStep = 0x1p-126F;
 constexpr float kMaxStep = 0x1p126F;
-
-bool is_step(float step) { return step == 0 ? !std::signbit(step) : step >= kMinStep && step <= kMaxStep; }
 
 uint64_t bucket_count(uint64_t len, uint64_t bucket) { return (len + bucket - 1) / bucket; }
 
@@ -28,7 +26,22 @@ float step_at(const Bytes& params, uint64_t bucket) {
 // Values beyond this are set aside. Exact: 15 bits times 24.
 double limit_of(float step) { return static_cast<double>(kMaxLevel) * static_cast<double>(step); }
 
+// symbols[i] = round(x / step) + M, halves away from 0. The quotient of two float32 is a half in float64 only if it is
+// one: its distance to the next is 2^-25 or more.
+void nearest_encode(std::span<const float> x, kernels::Lattice lattice, uint16_t* symbols, float* decoded) {
+  const auto step = static_cast<double>(lattice.step), most = static_cast<double>(lattice.max_level);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double y = lattice.step == 0 ? 0 : static_cast<double>(x[i]) / step;
+    const double size = std::min(std::floor(std::fabs(y) + 0.5), most);
+    const auto q = static_cast<int32_t>(y < 0 ? -size : size);
+    symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(lattice.max_level));
+  }
+  if (decoded != nullptr) kernels::half_dither_decode(symbols, x.size(), lattice, decoded);
+}
+
 }  // namespace
+
+bool is_step(float step) { return step == 0 ? !std::signbit(step) : step >= kMinStep && step <= kMaxStep; }
 
 float clamp_step(double step) {
   return static_cast<float>(std::clamp(step, static_cast<double>(kMinStep), static_cast<double>(kMaxStep)));
@@ -42,6 +55,52 @@ float step_for_range(float max, uint32_t max_level) {
     step = std::bit_cast<float>(std::bit_cast<uint32_t>(step) + 1);
   }
   return step;
+}
+
+float step_at_least(double step, float max, uint32_t max_level) {
+  if (max == 0) return 0;
+  float rounded = clamp_step(step);
+  if (static_cast<double>(rounded) < step && rounded < kMaxStep) {
+    rounded = std::bit_cast<float>(std::bit_cast<uint32_t>(rounded) + 1);
+  }
+  return std::max(rounded, step_for_range(max, max_level));
+}
+
+float clip_limit(double clip, const Tensor& tensor, const Inputs& inputs, const Extent& extent) {
+  const double limit = clip * scan_deviation(tensor, inputs, extent.irregular);
+  const auto largest = static_cast<double>(std::numeric_limits<float>::max());
+  const auto rounded = static_cast<float>(std::min(limit, largest));
+  return rounded > 0 ? rounded : std::numeric_limits<float>::infinity();
+}
+
+Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout, const StepRule& rule) {
+  Reach reach;
+  const uint64_t run = layout.bucket == 0 ? kMaxBucket : layout.bucket;
+  // `max`: of the values' regular magnitudes; irregular values are 0 to the rule, as in encode.
+  const auto add = [](std::span<const float> values, float max, float step, Reach& to) {
+    const double limit = limit_of(step);
+    if (static_cast<double>(max) > limit) {
+      to.exceeded = true;
+      max = 0;
+      for (const float value : values) {
+        if (fits(std::bit_cast<uint32_t>(value), limit)) max = std::max(max, std::fabs(value));
+      }
+    }
+    to.max_level = std::max(to.max_level, level_for(max, step));
+  };
+  const auto look = [&](Range, std::span<const float> x) {
+    Reach chunk;
+    for (size_t at = 0; at < x.size(); at += run) {
+      const std::span<const float> values = x.subspan(at, std::min<size_t>(run, x.size() - at));
+      add(values, extent_of(values).max, layout.bucket == 0 ? layout.step : rule(values), chunk);
+    }
+    return chunk;
+  };
+  scan_chunks(tensor, inputs, look, [&](const Reach& chunk) {
+    reach.max_level = std::max(reach.max_level, chunk.max_level);
+    reach.exceeded |= chunk.exceeded;
+  });
+  return reach;
 }
 
 uint32_t level_for(float magnitude, float step) {
@@ -80,14 +139,13 @@ std::optional<uint64_t> GridDecoder::params_size(Range range) const {
 }
 
 StreamShapes GridDecoder::streams(const Code&, Range range) const {
-  return {{2 * layout_.max_level + 1, range.count, kernels::kDitherClasses}};
+  const uint32_t classes = layout_.rounding == Rounding::nearest ? 0 : kernels::kDitherClasses;
+  return {{2 * layout_.max_level + 1, range.count, classes}};
 }
 
 std::string GridDecoder::describe() const {
-  std::array<char, 32> text;
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), layout_.step, std::chars_format::general, 4).ptr;
-  const std::string step = layout_.bucket == 0 ? "step " + std::string(text.data(), end) : "a step a bucket";
+  const std::string step =
+      layout_.bucket == 0 ? "step " + number_text(static_cast<double>(layout_.step), 4) : "a step a bucket";
   return step + ", M " + std::to_string(layout_.max_level);
 }
 
@@ -107,8 +165,12 @@ void GridDecoder::decode(const Code& code, Range range, std::span<float> out) co
     if (step == 0 && !std::all_of(first, first + static_cast<ptrdiff_t>(len), is_zero)) {
       throw Error(Exit::bad_input, "a symbol is not 0 where the step is 0");
     }
-    kernels::dither_decode(symbols.data() + at, len, draws_, range.first + at, {step, layout_.max_level},
-                           out.data() + at);
+    const kernels::Lattice lattice = {step, layout_.max_level};
+    if (layout_.rounding == Rounding::subtractive) {
+      kernels::dither_decode(symbols.data() + at, len, draws_, range.first + at, lattice, out.data() + at);
+    } else {
+      kernels::half_dither_decode(symbols.data() + at, len, lattice, out.data() + at);
+    }
   }
   check_exceptions(code, run);
   put_back(code.exceptions, out);
@@ -122,11 +184,17 @@ void GridDecoder::check_exceptions(const Code& code, uint64_t run) const {
     const bool bounded = layout_.stores_level && step > 0;
     const double limit = bounded ? limit_of(step) : std::numeric_limits<double>::infinity();
     const uint16_t symbol = code.streams[0].symbols[static_cast<size_t>(exception.index)];
-    if (fits(exception.bits, limit) || symbol != layout_.max_level) {
-      throw Error(Exit::bad_input, "element " + std::to_string(exception.index) +
-                                       " of the chunk is an exception without need, or has a symbol too");
-    }
+    require_needed(exception, symbol == layout_.max_level, limit);
   }
+}
+
+Law GridDecoder::law_of(float target, double step) const {
+  if (step == 0) return Law::at(0);
+  const auto x = static_cast<double>(target);
+  if (layout_.rounding == Rounding::subtractive) return Law::dithered(step);
+  if (layout_.rounding == Rounding::half) return Law::rounded_to_step(x, step);
+  const double size = std::floor(std::fabs(x) / step + 0.5) * step;
+  return Law::at(static_cast<double>(static_cast<float>(x < 0 ? -size : size)) - x);
 }
 
 // What lies beyond the last level has no law: it decodes to less than it is.
@@ -134,11 +202,10 @@ void GridDecoder::laws(const Code& code, Range range, std::span<const float> tar
   const uint64_t run = layout_.bucket == 0 ? range.count : layout_.bucket;
   for (uint64_t at = 0; at < range.count; at += run) {
     const auto step = static_cast<double>(layout_.bucket == 0 ? layout_.step : step_at(code.params, at / run));
-    const Law law = step == 0 ? Law::at(0) : Law::dithered(step);
     const double limit = step * layout_.max_level;  // exact: 24 bits times 15
     const uint64_t end = std::min(range.count, at + run);
     for (size_t i = static_cast<size_t>(at); i < end; ++i) {
-      laws[i] = law;
+      laws[i] = law_of(target[i], step);
       if (!(std::fabs(static_cast<double>(target[i])) <= limit)) laws[i].kind = Law::outside;
     }
   }
@@ -154,8 +221,7 @@ std::span<const float> Clipped::read(Range range, std::span<float> scratch) cons
   return scratch.first(x.size());
 }
 
-GridEncoder::GridEncoder(const Tensor& tensor, const GridLayout& layout, const Inputs& inputs,
-                                       GridChoice choice)
+GridEncoder::GridEncoder(const Tensor& tensor, const GridLayout& layout, const Inputs& inputs, GridChoice choice)
     : tensor_(tensor),
       clipped_(tensor, choice.clip),
       decoder_(layout, inputs),
@@ -164,13 +230,8 @@ GridEncoder::GridEncoder(const Tensor& tensor, const GridLayout& layout, const I
 
 // The chunk's values as they are quantized: clipped, irregular ones set aside.
 std::span<const float> GridEncoder::read(Range range, Code& code) const {
-  code.scratch.resize(std::max(code.scratch.size(), static_cast<size_t>(range.count)));
-  const std::span<float> scratch = std::span(code.scratch).first(static_cast<size_t>(range.count));
-  const std::span<const float> x = clips() ? clipped_.read(range, scratch) : tensor_.read(range, scratch);
-  if (!choice_.exceptions) return x;
-  if (x.data() != scratch.data()) std::copy(x.begin(), x.end(), scratch.begin());
-  set_aside(scratch, std::numeric_limits<double>::infinity(), 0, code.exceptions);
-  return scratch;
+  return clips() ? read_regular(clipped_, range, choice_.exceptions, code)
+                 : read_regular(tensor_, range, choice_.exceptions, code);
 }
 
 // In the scratch copy, what is beyond the largest level of this step.
@@ -180,12 +241,19 @@ void GridEncoder::set_aside_from(Code& code, size_t at, size_t count, float step
 }
 
 void GridEncoder::encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
-                                    std::span<float> decoded) const {
+                             std::span<float> decoded) const {
   const GridLayout& layout = decoder_.layout();
   const std::span<const float> run = x.subspan(at, static_cast<size_t>(range.count));
   set_aside_from(code, at, run.size(), step);  // x is the scratch copy then
-  kernels::dither_encode(run.data(), run.size(), decoder_.draws(), range.first, {step, layout.max_level},
-                         code.streams[0].symbols.data() + at, decoded.empty() ? nullptr : decoded.data() + at);
+  const kernels::Lattice lattice = {step, layout.max_level};
+  uint16_t* const symbols = code.streams[0].symbols.data() + at;
+  float* const values = decoded.empty() ? nullptr : decoded.data() + at;
+  if (layout.rounding == Rounding::nearest) {
+    nearest_encode(run, lattice, symbols, values);
+  } else {
+    const auto encode = layout.rounding == Rounding::subtractive ? kernels::dither_encode : kernels::half_dither_encode;
+    encode(run.data(), run.size(), decoder_.draws(), range.first, lattice, symbols, values);
+  }
 }
 
 void GridEncoder::encode(Range range, Code& code, std::span<float> decoded) const {
@@ -209,47 +277,62 @@ void GridEncoder::encode(Range range, Code& code, std::span<float> decoded) cons
   if (!decoded.empty()) put_back(code.exceptions, decoded);
 }
 
-// Variance step^2 / 12 for each value that is quantized, none for exceptions and for what a step of 0 stands for.
-Promise GridEncoder::promise() const {
-  const GridLayout& layout = decoder_.layout();
-  double variance = 0;
-  float largest = 0;
-  bool raised = false;
-  const auto add = [&](float step, uint64_t count) {
-    const auto wide = static_cast<double>(step);
-    variance += wide * wide / 12 * static_cast<double>(count);
-    largest = std::max(largest, step);
-    raised |= step == kMinStep;
-  };
-  if (layout.bucket == 0 && !choice_.exceptions) {
-    add(layout.step, tensor_.size());
-  } else {
-    Code code;
-    std::vector<std::pair<float, uint64_t>> steps;  // of the chunk's buckets, and how many values they are for
-    for (uint64_t i = 0; i < chunks_.count(); ++i) {
-      const Range range = chunks_[i];
-      code.exceptions.clear();
-      steps.clear();
-      const std::span<const float> x = read(range, code);
-      const uint64_t run = layout.bucket == 0 ? range.count : layout.bucket;
-      for (uint64_t at = 0; at < range.count; at += run) {
-        const auto from = static_cast<size_t>(at), count = static_cast<size_t>(std::min(run, range.count - at));
-        const float step = layout.bucket == 0 ? layout.step : choice_.rule(x.subspan(from, count));
-        set_aside_from(code, from, count, step);
-        steps.emplace_back(step, count);
-      }
-      for (const Exception& exception : code.exceptions) --steps[static_cast<size_t>(exception.index / run)].second;
-      for (const auto& [step, count] : steps) add(step, count);
-    }
-  }
+Promise GridEncoder::declared(double variance, float largest, bool raised) const {
+  const Rounding rounding = decoder_.layout().rounding;
   Promise promise;
-  promise.unbiased = promise.independent = true;
+  promise.unbiased = rounding != Rounding::nearest;
+  promise.independent = true;
   promise.target = clips() ? &clipped_ : nullptr;
   promise.variance = variance;
-  promise.max_error = static_cast<double>(largest) / 2;
+  promise.max_error = static_cast<double>(largest) / (rounding == Rounding::half ? 1 : 2);
   if (!raised) promise.omega = choice_.omega;
   if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;
   return promise;
+}
+
+// Exceptions have no error, and neither has what a step of 0 stands for.
+Promise GridEncoder::promise() const {
+  const GridLayout& layout = decoder_.layout();
+  const bool by_value = layout.rounding != Rounding::subtractive;
+  if (layout.bucket == 0 && !choice_.exceptions && !by_value) {
+    const auto step = static_cast<double>(layout.step);
+    return declared(step * step / 12 * static_cast<double>(tensor_.size()), layout.step, layout.step == kMinStep);
+  }
+  double variance = 0;
+  float largest = 0;
+  bool raised = false;
+  Code code;
+  std::vector<std::pair<double, uint64_t>> steps;  // of the chunk's buckets, and how many values they are for
+  for (uint64_t i = 0; i < chunks_.count(); ++i) {
+    code.exceptions.clear();
+    steps.clear();
+    const std::span<const float> x = read(chunks_[i], code);
+    const size_t run = layout.bucket == 0 ? std::max<size_t>(1, x.size()) : static_cast<size_t>(layout.bucket);
+    for (size_t at = 0; at < x.size(); at += run) {
+      const std::span<const float> values = x.subspan(at, std::min(run, x.size() - at));
+      const float step = layout.bucket == 0 ? layout.step : choice_.rule(values);
+      set_aside_from(code, at, values.size(), step);
+      steps.emplace_back(step, values.size());
+      largest = std::max(largest, step);
+      raised |= step == kMinStep;
+      if (by_value) variance += variance_of(values, steps.back().first);
+    }
+    if (by_value) continue;  // what is set aside is 0 there
+    for (const Exception& exception : code.exceptions) --steps[static_cast<size_t>(exception.index) / run].second;
+    for (const auto& [step, count] : steps) variance += step * step / 12 * static_cast<double>(count);
+  }
+  return declared(variance, largest, raised);
+}
+
+// Of values that are rounded to neighbours: the sum of the squared error's expectations.
+double GridEncoder::variance_of(std::span<const float> values, double step) const {
+  if (step == 0) return 0;
+  double variance = 0;
+  for (const float value : values) {
+    const Law law = decoder_.law_of(value, step);
+    variance += law.kind == Law::two ? -law.lo * law.hi : law.lo * law.lo;
+  }
+  return variance;
 }
 
 }  // namespace gradcodec

@@ -1,9 +1,13 @@
-// The quantizer with subtractive dither, which `dqsg` and `dither` are presets of: q = round(x / step + u), decoded
-// (q - u) step, u uniform on (-1/2, 1/2) and known to both sides through the seed.
+// The quantizer to multiples of a step, which `dqsg`, `dither`, `qsgd` and others are presets of: q = round(x / step +
+// u), u uniform on (-1/2, 1/2) and known to both sides through the seed.
 //
-// The error is uniform on (-step/2, step/2) and independent of x (Schuchman 1964; Abdi and Fekri, "Quantized
-// compressive sampling of stochastic gradients", AAAI 2020, supplement section 1): unbiased, of variance step^2 / 12
-// exactly. No symbol overloads: the encoder chooses M with M step >= |x|, or sets x aside.
+// Subtractive: decoded (q - u) step. The error is uniform on (-step/2, step/2) and independent of x (Schuchman 1964;
+// Abdi and Fekri, "Quantized compressive sampling of stochastic gradients", AAAI 2020, supplement section 1): unbiased,
+// of variance step^2 / 12 exactly. Half-dithered: decoded q step, which is stochastic rounding (the same, lemma; QSGD,
+// arXiv 1610.02132, section 3.1): unbiased, of variance step^2 f (1 - f) where x / step has the fraction f. Nearest: u
+// is 0; biased, each error at most step / 2.
+//
+// No symbol overloads: the encoder chooses M with M step >= |x|, or sets x aside.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,16 +31,22 @@ inline constexpr ParamSpec kBucketParam = {.kind = ParamSpec::integer,
                                            .fallback = "0",
                                            .decoder_needs = true};
 
+enum class Rounding : uint8_t { subtractive, half, nearest };
+
 // How both sides lay a tensor out.
 struct GridLayout {
   uint64_t bucket = 0;        // elements a step; 0: one step for the tensor. Buckets restart in each chunk
   uint32_t max_level = 0;     // M: symbols are q + M, q from -M to M
   bool stores_level = false;  // M is a stored parameter, else it follows from the scheme's text
   float step = 0;             // of the whole tensor, if bucket is 0
+  Rounding rounding = Rounding::subtractive;
 };
 
 // A step of a bucket from its values, irregular ones replaced by 0; 0 only if all are 0.
 using StepRule = std::function<float(std::span<const float> values)>;
+
+// Whether a stored step may be that: +0, or from 2^-126 to 2^126.
+bool is_step(float step);
 
 // Rounds a positive step to the float32 range that quantizers use, [2^-126, 2^126].
 float clamp_step(double step);
@@ -45,8 +55,24 @@ float clamp_step(double step);
 // largest value would lie beyond the last level and be clamped there now and then, a bias of up to M 2^-24 steps.
 float step_for_range(float max, uint32_t max_level);
 
+// The smallest usable float32 step that is at least `step` and has max_level * step >= max; 0 if max is 0.
+float step_at_least(double step, float max, uint32_t max_level);
+
 // The smallest M with M * step >= magnitude, at most kMaxLevel; 0 if step is 0.
 uint32_t level_for(float magnitude, float step);
+
+// `clip` standard deviations of the regular values, for GridChoice::clip; infinity if they do not deviate, which leaves
+// nothing to call an outlier. Reads the tensor twice.
+float clip_limit(double clip, const Tensor& tensor, const Inputs& inputs, const Extent& extent);
+
+// What the values need: the largest level among those that are not set aside, and whether any is.
+struct Reach {
+  uint32_t max_level = 0;
+  bool exceeded = false;
+};
+
+// One pass. With a step a bucket it is `rule` that says them, else layout.step is the tensor's.
+Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout, const StepRule& rule);
 
 class GridDecoder final : public Decoder {
  public:
@@ -62,6 +88,8 @@ class GridDecoder final : public Decoder {
   void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
+
+  Law law_of(float target, double step) const;  // of a value that is no exception
 
   const GridLayout& layout() const { return layout_; }
   const kernels::Draws& draws() const { return draws_; }
@@ -105,6 +133,8 @@ class GridEncoder final : public Encoder {
  private:
   bool clips() const { return choice_.clip < std::numeric_limits<float>::infinity(); }
   std::span<const float> read(Range range, Code& code) const;
+  double variance_of(std::span<const float> values, double step) const;
+  Promise declared(double variance, float largest, bool raised) const;
   void set_aside_from(Code& code, size_t at, size_t count, float step) const;
   void encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
                   std::span<float> decoded) const;

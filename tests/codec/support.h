@@ -44,7 +44,8 @@ inline std::vector<Range> chunks_of(uint64_t size, uint64_t chunk_len) {
 inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, const SchemeChoice& restoring,
                             const MessageId& id, uint64_t chunk_len, Nonfinite nonfinite, uint32_t ordinal) {
   const Random random(id, ordinal);
-  const Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
+  Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
+  inputs.size = tensor.size();
   const auto encoder = coding.prepare(tensor, inputs);
   RoundTrip out;
   out.stored = encoder->decoder().stored();
@@ -68,6 +69,30 @@ inline RoundTrip round_trip(const Tensor& tensor, std::string_view scheme, const
   const SchemeChoice choice = parse_scheme(scheme);
   const SchemeChoice restoring = parse_stored_scheme(choice.stored_text());
   return round_trip(tensor, choice, restoring, id, chunk_len, nonfinite, ordinal);
+}
+
+// Of a tensor of one chunk: its code and decoded values, and what is declared of it.
+struct OneChunk {
+  Code code;
+  std::vector<float> decoded;
+  std::vector<Law> laws;
+  Promise promise;  // its target is gone
+};
+
+inline OneChunk one_chunk(const Tensor& tensor, std::string_view scheme,
+                          const Inputs& inputs = {Random({1, {}, {}}, 0), kFirstStage, 4096}) {
+  const auto encoder = parse_scheme(scheme).prepare(tensor, inputs);
+  const auto size = static_cast<size_t>(tensor.size());
+  OneChunk out;
+  out.decoded.resize(size);
+  out.laws.resize(size);
+  encoder->encode({0, size}, out.code, out.decoded);
+  out.promise = encoder->promise();
+  std::vector<float> scratch(size);
+  const Tensor& target = out.promise.target == nullptr ? tensor : *out.promise.target;
+  encoder->decoder().laws(out.code, {0, size}, target.read({0, size}, scratch), out.laws);
+  out.promise.target = nullptr;
+  return out;
 }
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {

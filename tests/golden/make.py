@@ -82,6 +82,26 @@ CASES = [
     case("rans-bare", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER, bare="rans-dither-dqsg"),
     case("elias-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=ELIAS),
     case("elias-wide", "real.npz", "--scheme=dqsg:levels=257", coder=ELIAS),
+    *[case("truncated-" + n, "real.npz", "--scheme=" + s)
+      for n, s in [("laplace", "tnqsgd:bits=3"), ("power-law", "tnqsgd:bits=4,density=powerlaw"),
+                   ("exact", "tnqsgd:bits=8,density=powerlaw,rule=exact"), ("equal", "tqsgd:bits=2,rule=mse"),
+                   ("equal-laplace", "tqsgd:bits=1,density=laplace"), ("two-scales", "tbqsgd:bits=4"),
+                   ("two-scales-exact", "tbqsgd:bits=8,rule=exact")]],
+    case("truncated-chunks", "long.npy", "--scheme=tbqsgd:bits=3", "--chunk-log2=12", coder=RANS_DITHER),
+    case("truncated-zeros", "zeros.npy", "--scheme=tqsgd:bits=3", "--chunk-log2=12"),
+    case("truncated-exceptions", "special.npz", "--scheme=tnqsgd:bits=2", KEEP, decode=([], ["--dtype=f8"])),
+    *[case("rotated-" + n, "real.npz", "--scheme=" + s)
+      for n, s in [("dqsg", "rotate/dqsg:levels=5"), ("buckets", "rotate:block=64/dither:nmse=0.1,bucket=64"),
+                   ("twice", "rotate:block=8/rotate:block=2/dqsg:levels=255"), ("drive", "drive"),
+                   ("drive-ls", "drive:scale=ls,block=32"), ("eden-1", "eden:bits=1"), ("eden-2", "eden:bits=2"),
+                   ("eden-3", "eden:bits=3,scale=ls"), ("eden-4", "eden:bits=4,block=512"), ("rotq-2", "rotq:bits=2"),
+                   ("rotq-3", "rotq:bits=3,block=128"), ("rotq-4", "rotq:bits=4")]],
+    case("rotated-shared", "real.npz", "--scheme=eden:bits=2,shared=yes", "--worker=3", "--step=300"),
+    case("rotated-chunks", "long.npy", "--scheme=rotq:bits=2,block=262144", "--chunk-log2=12", coder=RANS_DITHER),
+    case("rotated-zeros", "zeros.npy", "--scheme=eden:bits=3", "--chunk-log2=12"),
+    case("rotated-exceptions", "special.npz", "--scheme=rotate:block=4/dither:nmse=0.1", KEEP),
+    case("rotated-drive-exceptions", "special.npz", "--scheme=drive", KEEP, decode=([], ["--dtype=f8"])),
+    case("rotated-bare", "real.npz", "--scheme=rotate/dqsg:levels=5", bare="rotated-dqsg"),
 ]
 
 

@@ -3,99 +3,9 @@ program writes, the pages suffice. All coders but zstd, all schemes, bare messag
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
+from page_numbers import DTYPES, FLOATS, Damaged, Reader, message_key, narrow, require, step_key, word_of
+from page_schemes import Code, Place, scheme_of
 from xxh3 import xxh3
-
-F4 = np.float32
-
-
-class Damaged(Exception):
-    pass
-
-
-def require(condition, what):
-    if not condition:
-        raise Damaged(what)
-
-
-class Reader:
-    def __init__(self, data):
-        self.data, self.at = bytes(data), 0
-
-    def take(self, n):
-        require(n <= len(self.data) - self.at, "too short")
-        self.at += n
-        return self.data[self.at - n:self.at]
-
-    def uint(self, size):
-        return int.from_bytes(self.take(size), "little")
-
-    def varint(self):
-        value = 0
-        for i in range(9):
-            byte = self.uint(1)
-            value |= (byte & 0x7F) << 7 * i
-            if byte < 0x80:
-                require(byte > 0 or i == 0, "varint not minimal")
-                return value
-        raise Damaged("varint too long")
-
-    def left(self):
-        return len(self.data) - self.at
-
-
-# --- random.md
-
-def philox(key, counter):
-    k0, k1 = key
-    c0, c1, c2, c3 = counter
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
-        c0, c1, c2, c3 = p1 >> 32 ^ c1 ^ k0, p1 & 0xFFFFFFFF, p0 >> 32 ^ c3 ^ k1, p0 & 0xFFFFFFFF
-        k0, k1 = k0 + 0x9E3779B9 & 0xFFFFFFFF, k1 + 0xBB67AE85 & 0xFFFFFFFF
-    return c0, c1, c2, c3
-
-
-def message_key(seed, worker, step):
-    key = (seed & 0xFFFFFFFF, seed >> 32)
-    if worker is None and step is None:
-        return key
-    step = step or 0
-    return philox(key, (step & 0xFFFFFFFF, step >> 32, worker or 0, 0x6D736731))[:2]
-
-
-def word_of(key, ordinal, purpose, stage, i):
-    quad = i // 4
-    return philox(key, (quad & 0xFFFFFFFF, quad >> 32, ordinal, stage << 24 | purpose << 16))[i % 4]
-
-
-# --- numbers.md
-
-#        code: (item size, word size, NumPy's name of the same bytes)
-DTYPES = {1: (2, 2, "<f2"), 2: (4, 4, "<f4"), 3: (8, 8, "<f8"), 4: (2, 2, "<u2"), 5: (1, 1, "<i1"), 6: (2, 2, "<i2"),
-          7: (4, 4, "<i4"), 8: (8, 8, "<i8"), 9: (1, 1, "<u1"), 10: (2, 2, "<u2"), 11: (4, 4, "<u4"),
-          12: (8, 8, "<u8"), 13: (1, 1, "|b1"), 14: (8, 4, "<c8"), 15: (16, 8, "<c16")}
-FLOATS = (1, 2, 3, 4)
-
-
-def narrow(x, code, word):
-    """One float32 to the bits of float16 (1) or bfloat16 (4), at random."""
-    bits = int(np.array(x, F4).view(np.uint32))
-    sign, exponent, fraction = bits >> 31 << 15, bits >> 23 & 0xFF, bits & 0x7FFFFF
-    width, least = (10, -14) if code == 1 else (7, -126)
-    infinity = 0x7FFF >> width << width
-    if exponent == 0xFF:
-        kept = fraction >> 23 - width
-        return sign | infinity | (kept or (1 << width - 1 if fraction else 0))
-    e = max(exponent, 1) - 127
-    significand = fraction | (1 << 23 if exponent else 0)
-    dropped = 23 - width + max(least - e, 0)
-    low = (max(e - least, 0) << width) + (significand >> dropped)
-    rest = significand & (1 << dropped) - 1
-    require(low + (rest > 0) < infinity, "beyond the type")
-    return sign | low + (word < rest * 2**32 >> dropped)
-
-
-# --- coders/pack.md
 
 def digits_in(alphabet, size):
     k = 0
@@ -355,13 +265,6 @@ def take_block_classes(reader, count, classes):
 
 # --- schemes/grid_quantizer.md, contexts
 
-def dither_context(word):
-    t = word >> 9
-    z = 2 * min(t, 2**23 - 1 - t) + 1
-    e = z.bit_length() - 1
-    return 2 * max(0, 4 * (e - 22) + (4 * z >> e) - 4 + 28) + (1 if t < 2**22 else 0)
-
-
 # --- container.md
 
 CODERS = {0: unpack, 2: rans, 3: "rans-dither", 4: elias}
@@ -395,82 +298,61 @@ class Schema:
 class Decoder:
     """One tensor's: stored parameters, then chunks."""
 
-    def __init__(self, schema, ordinal, key, stored):
-        self.tensor, self.key, self.ordinal = schema.tensors[ordinal], key, ordinal
+    def __init__(self, schema, ordinal, keys, stored):
+        self.tensor, self.key, self.ordinal = schema.tensors[ordinal], keys[0], ordinal
         text, coder = schema.schemes[self.tensor.scheme]
         require(coder in CODERS, "a coder that is not here")
-        self.symbols = CODERS[coder]
-        self.scheme, _, params = text.partition(":")
-        params = dict(item.split("=") for item in params.split(",")) if params else {}
-        self.bucket = int(params.get("bucket", 0))
-        if self.scheme == "raw":
-            return
-        if self.scheme == "bq":
-            self.take_bq(params, stored, coder)
-            return
-        require(self.scheme in ("dqsg", "dither") and self.tensor.code in FLOATS, "scheme")
-        self.step = F4(0) if self.bucket else self.take_step(stored)
-        self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
-        require(self.m <= 32767 and (self.bucket or self.step or not self.m or self.scheme == "dqsg"), "M")
-
-    @staticmethod
-    def take_step(reader):
-        bits = reader.uint(4)
-        require(bits == 0 or 0x00800000 <= bits <= 0x7E800000, "step")
-        return np.array(bits, np.uint32).view(F4)[()]
+        self.symbols, self.scheme, self.private = CODERS[coder], None, text.startswith("bq:")
+        require(coder == 0 or not self.private, "coder of a private scheme")
+        if text != "raw":
+            require(self.tensor.code in FLOATS, "scheme")
+            length, size = schema.chunk_len(self.tensor), self.tensor.size
+            chunks = [min(length, size - first) for first in range(0, size, length)]
+            self.scheme = scheme_of(text, stored, Place(*keys, ordinal, self.tensor.shape, chunks))
 
     def chunk(self, reader, form, exceptions, first, count):
         """The bytes that the digest is of, and the elements."""
-        if self.scheme == "raw":
+        if self.scheme is None:
             return self.raw_chunk(reader, form, count)
-        if self.scheme == "bq":
-            return self.bq_chunk(reader, form, exceptions, first, count)
-        steps = [self.step]
-        run = max(count, 1)
-        if self.bucket:
-            run = self.bucket
-            steps = [self.take_step(reader) for _ in range(-(-count // run))]
-        alphabet = 2 * self.m + 1
+        code = self.take_code(self.scheme, reader, Code(first, count, exceptions))
+        streams = self.streams_of(code)
+        for i, (owner, stream) in enumerate(streams):
+            last = i + 1 == len(streams)
+            owner.symbols.append(self.take_symbols(reader, form, stream, last))
+        values = self.scheme.values(code)
+        return values.tobytes(), self.output(values, first)
+
+    def take_code(self, scheme, reader, code):
+        """Parameters, and those of the schemes below."""
+        code.params = scheme.take_params(reader, code)
+        code.streams = scheme.streams(code)
+        if scheme.inner:
+            first, count = scheme.inner_range(code)
+            below = Code(first, count, take_exceptions(reader, count))
+            code.below = self.take_code(scheme.inner, reader, below)
+        return code
+
+    def streams_of(self, code):
+        return [(code, stream) for stream in code.streams] + (self.streams_of(code.below) if code.below else [])
+
+    def take_symbols(self, reader, form, stream, last):
+        alphabet = stream.alphabet or 256
+        require(form == 0 or not self.private, "form of a private scheme")
         if form == 1:
             symbol = reader.varint()
-            require(count and symbol < alphabet, "constant")
-            symbols = [symbol] * count
-        else:
-            require(form == 0 or self.symbols != unpack, "stored, though by pack")
-            coder = unpack if form == 2 else self.symbols
-            data = reader.take(reader.left())
-            if coder == "rans-dither":
-                contexts = [dither_context(word_of(self.key, self.ordinal, 1, 0, first + i)) for i in range(count)]
-                symbols = rans(data, alphabet, count, contexts, 32)
-            else:
-                symbols = coder(data, alphabet, count)
-        values = np.zeros(count, F4)
-        for i, symbol in enumerate(symbols):
-            step = steps[i // run]
-            q = symbol - self.m
-            require(step or q == 0, "symbol where the step is 0")
-            if step:
-                word = word_of(self.key, self.ordinal, 1, 0, first + i)
-                u = (F4(word >> 9) + F4(0.5)) * F4(2**-23) - F4(0.5)
-                values[i] = (F4(q) - u) * step
-        bits = values.view(np.uint32)
-        for index, its_bits in exceptions:
-            limit = 32767 * float(steps[index // run]) or 2.0**126
-            magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
-            require(symbols[index] == self.m and not magnitude <= min(limit, 2.0**126), "exception without need")
-            bits[index] = its_bits
-        return values.tobytes(), self.output(values, first)
-
-    def take_bq(self, params, stored, coder):
-        self.top = 2 ** int(params["bits"]) - 1 + int(params["m"])
-        self.step = self.take_step(stored)
-        require(2.0**-114 <= self.step <= 2.0**101 and self.top <= 65535 and coder == 0, "bq")
-
-    def bq_chunk(self, reader, form, exceptions, first, count):
-        require(form == 0 and not exceptions, "bq's form")
-        symbols = unpack(reader.take(reader.left()), self.top + 1, count)
-        values = np.array([self.step / F4(2) * F4(2 * y - self.top) for y in symbols], F4)
-        return values.tobytes(), self.output(values, first)
+            require(stream.count and symbol < alphabet, "constant")
+            return [symbol] * stream.count
+        require(form == 0 or self.symbols != unpack, "stored, though by pack")
+        data = reader.take(reader.left() if last else reader.varint())
+        coder = unpack if form == 2 else self.symbols
+        if stream.alphabet == 0 and coder in (unpack, elias):
+            require(len(data) == stream.count, "bytes")
+            return list(data)
+        if coder != "rans-dither":
+            return coder(data, alphabet, stream.count)
+        if stream.contexts is None:
+            return rans(data, alphabet, stream.count)
+        return rans(data, alphabet, stream.count, stream.contexts(), 32)
 
     def output(self, values, first):
         if self.tensor.code in (1, 4):
@@ -490,6 +372,19 @@ class Decoder:
         words = size // word
         elements = bytes(planes[j * words + i] for i in range(words) for j in range(word))
         return elements, elements
+
+    def fixed_size(self):
+        """Of a chunk that is the whole tensor, where nothing needs to say its length; else None."""
+        if self.symbols != unpack:
+            return None
+        size = self.tensor.size
+        if self.scheme is None:
+            return size * self.tensor.item
+        params = self.scheme.fixed_params(size)
+        if params is None or self.scheme.inner:
+            return None
+        streams = self.scheme.streams(Code(0, size, []))
+        return params + packed_size(streams[0].alphabet, size) if len(streams) == 1 else None
 
 
 def take_exceptions(reader, count):
@@ -525,7 +420,7 @@ class Frames:
         self.lengths.append(size)
         return Reader(payload), form, exceptions
 
-    def tensor(self, schema, ordinal, key):
+    def tensor(self, schema, ordinal, keys):
         """Its digest and its elements' bytes."""
         tensor = schema.tensors[ordinal]
         length = schema.chunk_len(tensor)
@@ -533,12 +428,12 @@ class Frames:
         decoder, digested, elements = None, [], []
         if len(starts) > 1:
             stored, form, exceptions = self.next()
-            decoder = Decoder(schema, ordinal, key, stored)
+            decoder = Decoder(schema, ordinal, keys, stored)
             require(form == 0 and not exceptions and stored.left() == 0, "parameter frame")
         for first in starts:
             count = min(length, tensor.size - first)
             payload, form, exceptions = self.next()
-            decoder = decoder or Decoder(schema, ordinal, key, payload)
+            decoder = decoder or Decoder(schema, ordinal, keys, payload)
             listed = take_exceptions(payload, count) if exceptions else []
             require(bool(listed) == bool(exceptions), "exceptions")
             part = decoder.chunk(payload, form, listed, first, count)
@@ -574,6 +469,14 @@ def read_schema_file(data):
     return Schema(body), check
 
 
+NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold")
+
+
+def draws(text):
+    """Whether a scheme's text, or one below it, draws random numbers."""
+    return any(part.partition(":")[0] not in NO_DRAWS for part in text.split("/"))
+
+
 def decode_message(data):
     """{name: bytes of its elements} of a whole file."""
     reader = Reader(data)
@@ -587,16 +490,16 @@ def decode_message(data):
     message = Reader(body)
     flags = message.varint()
     require(flags < 16, "flags")
-    require((flags & 1) == any(text.partition(":")[0] not in ("raw", "bq") for text, _ in schema.schemes), "seed")
+    require((flags & 1) == any(draws(text) for text, _ in schema.schemes), "seed")
     seed = message.uint(8) if flags & 1 else None
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None
     require(message.left() == 0, "message's end")
-    key = message_key(seed or 0, worker, step)
+    keys = message_key(seed or 0, worker, step), step_key(seed or 0, step)
     frames = Frames(reader, check, k)
     digests, out = [], {}
     for ordinal, tensor in enumerate(schema.tensors):
-        its_digest, out[tensor.name] = frames.tensor(schema, ordinal, key)
+        its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys)
         digests.append(its_digest)
     start = reader.at
     tag, body, _ = take_block(reader, frames.base + frames.k)
@@ -618,38 +521,32 @@ def decode_bare(schema_data, data):
     seed = reader.uint(8)
     worker = reader.varint() if flags & 1 else None
     step = reader.varint() if flags & 2 else None
-    key = message_key(seed, worker, step)
+    keys = message_key(seed, worker, step), step_key(seed, step)
     digests, out = [], {}
     if sum(tensor.size for tensor in schema.tensors) > 2**22:
         frames = Frames(reader, xxh3(data[:reader.at], schema_digest), 0)
         for ordinal, tensor in enumerate(schema.tensors):
-            its_digest, out[tensor.name] = frames.tensor(schema, ordinal, key)
+            its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys)
             digests.append(its_digest)
         covered, seed = data[reader.at:reader.at + 4], frames.base + frames.k
     else:
         covered, seed = data[:-8], schema_digest
         require(int.from_bytes(data[-8:], "little") == xxh3(covered, seed), "check")
         for ordinal, tensor in enumerate(schema.tensors):
-            its_digest, out[tensor.name] = bare_tensor(reader, schema, ordinal, key, flags >> 2 & 1)
+            its_digest, out[tensor.name] = bare_tensor(reader, schema, ordinal, keys, flags >> 2 & 1)
             digests.append(its_digest)
     require(reader.uint(4) == xxh3(b"".join(d.to_bytes(4, "little") for d in digests)) & 0xFFFFFFFF, "digest")
     require(reader.uint(8) == xxh3(covered, seed) and reader.left() == 0, "check")
     return out
 
 
-def bare_tensor(reader, schema, ordinal, key, exceptions):
+def bare_tensor(reader, schema, ordinal, keys, exceptions):
     """A tensor of a short bare message: one chunk. Its length is stored, or for `pack` follows from parameters."""
     tensor = schema.tensors[ordinal]
-    decoder = Decoder(schema, ordinal, key, reader)
+    decoder = Decoder(schema, ordinal, keys, reader)
     listed = take_exceptions(reader, tensor.size) if exceptions else []
-    if decoder.symbols != unpack:
-        size = reader.uint(4)
-    elif decoder.scheme == "raw":
-        size = tensor.size * tensor.item
-    else:
-        size = 4 * -(-tensor.size // decoder.bucket) if decoder.bucket else 0
-        size += packed_size(2 * decoder.m + 1, tensor.size)
-    payload = Reader(reader.take(size))
+    size = decoder.fixed_size()
+    payload = Reader(reader.take(reader.uint(4) if size is None else size))
     digested, elements = decoder.chunk(payload, 0, listed, 0, tensor.size)
     require(payload.left() == 0, "payload's end")
     return digest([digested]), elements

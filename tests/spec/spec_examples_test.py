@@ -18,6 +18,12 @@ import page_decoder
 PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", "build/release/gradcodec")).resolve()
 EXAMPLES = examples.read_examples()
 CODERS = ("pack", "elias", "rans", "rans-dither")  # those of page_decoder.py
+ALL_CODERS = ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01", "multiscale:bits=6-10")
+SCHEMES = ALL_CODERS + (
+    "dither:nmse=0.5,bucket=4096", "dither:step=1e-3", "dqsg:levels=5,clip=1",
+    "qsgd:s=4", "qsgd:s=200,norm=max", "adaquant:s0=2,loss0=2,loss=0.5", "terngrad:clip=2.5", "natural", "maxnorm",
+    "grid:step=0.5", "uniform:bits=4,bucket=100", "sign", "sign:axis=row", "onebit", "onebit:axis=row",
+    "tqsgd:bits=3", "tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=4", "nuqsgd:s=3", "alq:s=2,bucket=64", "amq:s=3")
 LARGE = 100_000  # elements; beyond, the program alone decodes
 
 
@@ -159,9 +165,8 @@ class Pages(Case):
         floats = {"a": values.astype("<f4"), "b": values[:9], "c": (values[20:60] / 1e6).astype("<f2"),
                   "d": np.float32(3), "e": np.zeros((0, 3), "<f4")}
         others = {"f": np.arange(6, dtype=">i4"), "g": np.zeros((2, 2), "<c16")}
-        for scheme in ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01",
-                       "dither:nmse=0.5,bucket=4096", "dither:step=1e-3", "dqsg:levels=5,clip=1"):
-            for coder in CODERS:
+        for scheme in SCHEMES:
+            for coder in CODERS if scheme in ALL_CODERS else ("pack", "rans-dither"):
                 with self.subTest(scheme=scheme, coder=coder):
                     # Beside another coder's symbols, bytes go by zstd, which the decoder of the pages has not.
                     np.savez(self.path / "x.npz", **floats, **(others if "pack" == coder or scheme == "raw" else {}))

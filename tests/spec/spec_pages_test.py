@@ -75,14 +75,21 @@ class Pages(unittest.TestCase):
                 rows = tables(section(page, "Parameters"))[1:]
                 self.assertEqual([row[0] for row in rows], [param["name"] for param in scheme["params"]])
                 for row, param in zip(rows, scheme["params"]):
-                    low, high = re.match(r"([^ ]+) to ([^ ,]+(?:,\d{3})*)", row[1]).groups()
+                    if param["kind"] == "choice":
+                        self.assertEqual(row[1].split(", "), param["choices"].split("|"))
+                        continue
+                    low, high = re.search(r"([^ ]+) to ([^ ,]+(?:,\d{3})*)", row[1]).groups()
+                    if param["kind"] == "list":  # so many numbers, in the range that is said behind
+                        low, high = re.search(r"from ([^ ]+) to ([^ ,]+)", row[1]).groups()
                     self.assertAlmostEqual(number(low) / (param["min"] or 1), 1 if param["min"] else 0)
                     self.assertAlmostEqual(number(high) / param["max"], 1)
 
     def test_pages_of_schemes_follow_the_template(self):
         for page in (SPEC / "schemes").glob("*.md"):
-            titles = [title for title in re.findall(r"^## (.*)$", page.read_text(), re.M) if title != "Contexts"]
-            wanted = SECTIONS + (["Example", "Changes"] if page.stem != "grid_quantizer" else [])
+            text = page.read_text()
+            titles = [title for title in re.findall(r"^## (.*)$", text, re.M) if title != "Contexts"]
+            shared = text.count("Not a scheme by itself:") == 1  # what several schemes are presets of
+            wanted = SECTIONS + (["Example", "Changes"] if not shared else [])
             self.assertEqual(titles, wanted, page.name)
 
     def test_coders_of_the_program(self):
@@ -163,7 +170,10 @@ class Numbers(unittest.TestCase):
         self.assertEqual(limits["scheme text; schemes"], "1,024 bytes; 4,096")
 
     def test_purposes(self):
-        self.assertEqual(enum("codec/random.h", "Purpose"), {"rounding": 1, "narrowing": 2})
+        self.assertEqual(enum("codec/random.h", "Purpose"),
+                         {"rounding": 1, "narrowing": 2, "subset": 3, "rotation": 4, "cell": 5})
+        self.assertIn("1 for rounding, 2 for narrowing, 3 for subsets, 4 for rotations, 5 for the cells",
+                      " ".join((SPEC / "random.md").read_text().split()))
         self.assertIn("purpose 1 (rounding)", (SPEC / "schemes/grid_quantizer.md").read_text())
         self.assertIn("stage 255, purpose 2", (SPEC / "numbers.md").read_text())
 
