@@ -31,10 +31,19 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
           .size = plan.info.size()};
 }
 
+// Other coders, and other forms, take fewer bytes for some values than for others, which are to be private.
+void check_coder(const TensorPlan& plan, Exit code) {
+  if (plan.scheme.is_private() && &coder_of(*plan.scheme.scheme, {plan.coder, plan.coder}) != plan.coder) {
+    throw Error(code, "scheme '" + plan.scheme.stored_text() + "' goes by the coder pack, not by " +
+                          std::string(plan.coder->name()) + ", whose sizes tell of the values");
+  }
+}
+
 class ValueEncoder final : public TensorEncoder {
  public:
   ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite, const Loop& loop)
-      : coder_(*plan.coder), type_(plan.info.dtype), tensor_(std::move(tensor)) {
+      : coder_(*plan.coder), type_(plan.info.dtype), is_private_(plan.scheme.is_private()), tensor_(std::move(tensor)) {
+    check_coder(plan, Exit::usage);
     const Random random(plan.message, plan.ordinal);
     encoder_ = plan.scheme.prepare(*tensor_, inputs_of(plan, random, nonfinite, loop));
     if (tensor_->is_lost()) {
@@ -56,7 +65,7 @@ class ValueEncoder final : public TensorEncoder {
     work.beyond_type = type_.code == DType::f2 ? count_beyond_float16(work.values) : 0;
     write_params(work.code, frame.payload);
     set_contexts(decoder, coder_, range, work.code);
-    frame.form = write_streams(work.code, coder_, forms, frame.payload);
+    frame.form = write_streams(work.code, coder_, forms && !is_private_, frame.payload);
     frame.exceptions.clear();
     write_exceptions(work.code.exceptions, frame.exceptions);
     return checksum(std::as_bytes(std::span(work.values)), 0);
@@ -65,13 +74,16 @@ class ValueEncoder final : public TensorEncoder {
  private:
   const Coder& coder_;
   DType type_;
+  bool is_private_;
   std::shared_ptr<const DumpTensor> tensor_;
   std::unique_ptr<Encoder> encoder_;
 };
 
 class ValueDecoder final : public TensorDecoder {
  public:
-  ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output) : coder_(*plan.coder), output_(output) {
+  ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output)
+      : coder_(*plan.coder), output_(output), is_private_(plan.scheme.is_private()) {
+    check_coder(plan, Exit::bad_input);
     const Random random(plan.message, plan.ordinal);
     decoder_ = plan.scheme.restore(stored, inputs_of(plan, random, Nonfinite::keep));
     narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
@@ -93,6 +105,7 @@ class ValueDecoder final : public TensorDecoder {
 
   uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
                   Workspace& work) const override {
+    if (is_private_ && form != Form::coder) payload.fail("is not in the form of its coder, whose sizes tell nothing");
     work.code.exceptions.assign(exceptions.begin(), exceptions.end());
     read_code(payload, form, *decoder_, coder_, range, work.code);
     const std::span<float> values = work.decoded(range.count);
@@ -111,6 +124,7 @@ class ValueDecoder final : public TensorDecoder {
  private:
   const Coder& coder_;
   DType output_;
+  bool is_private_;
   std::unique_ptr<Decoder> decoder_;
   kernels::Draws narrowing_;
 };
