@@ -362,6 +362,31 @@ def dither_context(word):
     return 2 * max(0, 4 * (e - 22) + (4 * z >> e) - 4 + 28) + (1 if t < 2**22 else 0)
 
 
+# --- schemes/level_quantizer.md, nuqsgd.md, alq.md, amq.md
+
+BUCKETS = {"nuqsgd": 512, "alq": 8192, "amq": 8192}
+
+
+def take_levels(scheme, s, stored):
+    """-1 ... 0 ... 1, and the least scale."""
+    if scheme == "nuqsgd":
+        inner = [F4(2.0 ** -j) for j in range(s, 0, -1)]
+    else:
+        inner = [float32_of(stored.uint(4)) for _ in range(s)]
+        require(inner[0] >= 2.0**-60, "the first level")
+        for low, high in zip(inner, [*inner[1:], F4(1)]):
+            require(float(high) >= float(low) * (1 + 2**-16), "levels")
+    magnitudes = [*inner, F4(1)]
+    least = F4(2.0**-126 / float(inner[0]))
+    if float(least) * float(inner[0]) < 2.0**-126:
+        least = np.nextafter(least, F4(1))
+    return [-level for level in magnitudes[::-1]] + [F4(0)] + magnitudes, least
+
+
+def float32_of(bits):
+    return np.array(bits, np.uint32).view(F4)[()]
+
+
 # --- container.md
 
 CODERS = {0: unpack, 2: rans, 3: "rans-dither", 4: elias}
@@ -402,19 +427,25 @@ class Decoder:
         self.symbols = CODERS[coder]
         self.scheme, _, params = text.partition(":")
         params = dict(item.split("=") for item in params.split(",")) if params else {}
-        self.bucket = int(params.get("bucket", 0))
+        self.bucket = int(params.get("bucket", BUCKETS.get(self.scheme, 0)))
         if self.scheme == "raw":
             return
-        require(self.scheme in ("dqsg", "dither") and self.tensor.code in FLOATS, "scheme")
+        require(self.scheme in ("dqsg", "dither", *BUCKETS) and self.tensor.code in FLOATS, "scheme")
+        self.levels, self.least_step = None, F4(2.0**-126)
+        if self.scheme in BUCKETS:
+            self.levels, self.least_step = take_levels(self.scheme, int(params["s"]), stored)
         self.step = F4(0) if self.bucket else self.take_step(stored)
-        self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
-        require(self.m <= 32767 and (self.bucket or self.step or not self.m or self.scheme == "dqsg"), "M")
+        if self.levels:
+            self.m = len(self.levels) // 2
+        else:
+            self.m = int(params["levels"]) // 2 if self.scheme == "dqsg" else stored.varint()
+            require(self.m <= 32767 and (self.bucket or self.step or not self.m or self.scheme == "dqsg"), "M")
 
-    @staticmethod
-    def take_step(reader):
+    def take_step(self, reader):
+        """Or scale."""
         bits = reader.uint(4)
-        require(bits == 0 or 0x00800000 <= bits <= 0x7E800000, "step")
-        return np.array(bits, np.uint32).view(F4)[()]
+        require(bits == 0 or self.least_step <= float32_of(bits) <= 2.0**126 and bits < 2**31, "step")
+        return float32_of(bits)
 
     def chunk(self, reader, form, exceptions, first, count):
         """The bytes that the digest is of, and the elements."""
@@ -444,13 +475,17 @@ class Decoder:
             step = steps[i // run]
             q = symbol - self.m
             require(step or q == 0, "symbol where the step is 0")
-            if step:
+            if self.levels:
+                values[i] = step * self.levels[symbol] if step else F4(0)
+            elif step:
                 word = word_of(self.key, self.ordinal, 1, 0, first + i)
                 u = (F4(word >> 9) + F4(0.5)) * F4(2**-23) - F4(0.5)
                 values[i] = (F4(q) - u) * step
         bits = values.view(np.uint32)
         for index, its_bits in exceptions:
             limit = 32767 * float(steps[index // run]) or 2.0**126
+            if self.levels:
+                limit = 2.0**126
             magnitude = abs(float(np.array(its_bits, np.uint32).view(F4)))
             require(symbols[index] == self.m and not magnitude <= min(limit, 2.0**126), "exception without need")
             bits[index] = its_bits
