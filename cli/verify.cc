@@ -69,7 +69,7 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   subject.scheme = args.scheme.empty() ? std::string(kDefaultScheme) : args.scheme;
   subject.trials = options.trials;
   subject.alpha = options.alpha;
-  if (scheme.draws()) subject.seed = options.compress.id.seed;
+  if (options.compress.scheme.draws()) subject.seed = options.compress.id.seed;
   subject.exact = scheme.carries_bytes();
   if (args.scheme.empty()) args.common.say("scheme " + subject.scheme + "; --scheme chooses");
   VerifyReport report(subject, source->tensors().size(), telling_of(args));
