@@ -32,7 +32,7 @@ TEST_CASE("each form comes back, and the smallest is chosen") {
   mostly_zero[500] = 2;
   const auto form_of = [](const Stream& stream, const Coder& coder) {
     Bytes out;
-    const Form form = write_streams({&stream, 1}, coder, true, out);
+    const Form form = write_streams(std::span<const Stream>(&stream, 1), coder, true, out);
     const std::vector<StreamShape> shapes = {{stream.alphabet, stream.count()}};
     CHECK(read_back(out, form, shapes, coder)[0].symbols == stream.symbols);
     return form;
@@ -45,7 +45,7 @@ TEST_CASE("each form comes back, and the smallest is chosen") {
   CHECK(form_of(symbols(1, std::vector<uint16_t>(1000, 0)), pack) == Form::coder);  // takes no bytes at all
   Bytes out;
   const Stream constant = symbols(3, std::vector<uint16_t>(10, 2));
-  CHECK(write_streams({&constant, 1}, pack, false, out) == Form::coder);
+  CHECK(write_streams(std::span<const Stream>(&constant, 1), pack, false, out) == Form::coder);
 }
 
 TEST_CASE("several streams stand behind their lengths") {
