@@ -21,7 +21,8 @@ CODERS = ("pack", "elias", "rans", "rans-dither")  # those of page_decoder.py
 ALL_CODERS = ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01", "multiscale:bits=6-10",
                "topk:k=20%", "randk:k=30%/dither:nmse=0.1")
 SCHEMES = ALL_CODERS + (
-    "dither:nmse=0.5,bucket=4096", "topk:k=5%/dqsg:levels=5,bucket=7", "threshold:t=1e-3", "randk:k=9,shared=yes", "dither:step=1e-3", "dqsg:levels=5,clip=1",
+    "topk:k=5%/dqsg:levels=5,bucket=7", "threshold:t=1e-3", "randk:k=9,shared=yes", "dither:nmse=0.5,bucket=4096",
+    "dither:step=1e-3", "dqsg:levels=5,clip=1",
     "qsgd:s=4", "qsgd:s=200,norm=max", "adaquant:s0=2,loss0=2,loss=0.5", "terngrad:clip=2.5", "natural", "maxnorm",
     "grid:step=0.5", "uniform:bits=4,bucket=100", "sign", "sign:axis=row", "onebit", "onebit:axis=row",
     "tqsgd:bits=3", "tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=4", "nuqsgd:s=3", "alq:s=2,bucket=64", "amq:s=3")
