@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -42,6 +43,12 @@ SpeedOptions options_of(const BenchArguments& args) {
   SpeedOptions options;
   for (const std::string& text : args.schemes) options.schemes.push_back(parse_scheme(text));
   for (const std::string& name : args.coders) options.coders.push_back(&coder_named(name));
+  for (const SchemeChoice& scheme : options.schemes) {
+    const bool has_pack = std::count(args.coders.begin(), args.coders.end(), "pack") > 0;
+    if (scheme.is_private() && !args.coders.empty() && !has_pack) {
+      throw Error(Exit::usage, "scheme '" + scheme.stored_text() + "' goes by the coder pack alone: --coder pack");
+    }
+  }
   if (args.coders.empty()) options.coders.assign(all_coders().begin(), all_coders().end());
   options.seed = parse_count(args.seed, "--seed", 0, ~uint64_t{0});
   options.threads = args.common.thread_count();

@@ -70,6 +70,10 @@ CompressOptions CodingArguments::options(const CommonOptions& common) const {
   CompressOptions options;
   options.scheme = parse_scheme(scheme.empty() ? kDefaultScheme : std::string_view(scheme));
   options.coders = coders_of(*this);
+  if (options.scheme.is_private() && !coder.empty() && coder != options.coder_of(*options.scheme.scheme).name()) {
+    throw Error(Exit::usage, "scheme '" + scheme + "' goes by the coder pack alone, not by " + coder +
+                                 ", whose sizes tell of the values");
+  }
   options.id.seed = seed.empty() ? fresh_seed() : parse_count(seed, "--seed", 0, ~uint64_t{0});
   options.id.worker = optional_count(worker, "--worker", 0xFFFFFFFF);
   options.id.step = optional_count(step, "--step", kMaxStep);

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/numbers.h"
+#include "cli/privacy.h"
 #include "cli/progress.h"
 #include "format/bare.h"
 #include "format/kept_levels.h"
@@ -17,6 +18,7 @@ namespace {
 
 struct CompressArguments : CodingArguments {
   CommonOptions common;
+  PrivacyArguments privacy;
   std::string input, output, metadata, schema, levels_from;
   bool force = false, to_stdout = false, bare = false;
 };
@@ -71,7 +73,7 @@ void check_bare(const CompressArguments& args, const CompressOptions& options) {
   std::string texts;
   bool known = args.scheme.empty();
   for (const StoredScheme& stored : schema.schemes) {
-    const Coder& asked = stored.text == "raw" ? *options.coders.bytes : *options.coders.symbols;
+    const Coder& asked = options.coder_of(*parse_stored_scheme(stored.text).scheme);
     if ((!args.coder.empty() || !args.level.empty()) && stored.coder != asked.id()) {
       fail("the schema's coder is not '" + std::string(asked.name()) + "'");
     }
@@ -132,6 +134,16 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
   warn_beyond(args, progress);
 }
 
+// Secret draws have no seed, and messages of them nothing to tell them apart by.
+void check_private(const CompressArguments& args, const CompressOptions& options) {
+  args.privacy.check(options.scheme);
+  if (!options.scheme.is_private() || args.seed.empty()) return;
+  if (options.scheme.scheme->release(options.scheme.params).secret) {
+    throw Error(Exit::usage, "--seed would betray the noise of scheme '" + args.scheme +
+                                 "', which is secret and cannot be made again");
+  }
+}
+
 // The message whose levels are kept; null if none are.
 std::unique_ptr<const StoredMessage> levels_message(const CompressArguments& args, const CompressOptions& options) {
   if (args.levels_from.empty()) return nullptr;
@@ -141,6 +153,7 @@ std::unique_ptr<const StoredMessage> levels_message(const CompressArguments& arg
 
 int run_compress(const CompressArguments& args) {
   CompressOptions options = args.options(args.common);
+  check_private(args, options);
   check_bare(args, options);
   const std::unique_ptr<const StoredMessage> levels = levels_message(args, options);
   const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
@@ -162,6 +175,7 @@ int run_compress(const CompressArguments& args) {
     file->check_unchanged();
     output.commit();
     report(args, options, schema, output);
+    say_privacy(args.common, args.privacy, options.scheme, schema);
   } catch (Error& error) {
     if (error.code() != Exit::usage) error.in_file(file->name());
     throw;
@@ -185,6 +199,7 @@ Command add_compress(CLI::App& root) {
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,
                  "the schema file of --bare (gradcodec info FILE.gradz --schema-out makes one)");
+  args->privacy.declare(app);
   args->common.declare(app);
   app.footer(
       "Examples:\n"

@@ -69,9 +69,13 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   subject.scheme = args.scheme.empty() ? std::string(kDefaultScheme) : args.scheme;
   subject.trials = options.trials;
   subject.alpha = options.alpha;
-  if (scheme.draws()) subject.seed = options.compress.id.seed;
+  if (options.compress.scheme.draws() || scheme.is_private()) subject.seed = options.compress.id.seed;
   subject.exact = scheme.carries_bytes();
   if (args.scheme.empty()) args.common.say("scheme " + subject.scheme + "; --scheme chooses");
+  if (scheme.is_private()) {
+    subject.scheme += " (rehearsed as " + options.compress.scheme.rehearsed().stored_text() + ")";
+    args.common.say("secret noise cannot be made again: the trials have test noise of the seed, by the same law");
+  }
   VerifyReport report(subject, source->tensors().size(), telling_of(args));
   Progress progress;
   tell(report, [&] {

@@ -12,6 +12,7 @@
 #include "codec/schemes/adaquant.h"
 #include "codec/schemes/alq.h"
 #include "codec/schemes/amq.h"
+#include "codec/schemes/bq.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/drive.h"
@@ -126,6 +127,10 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
   choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
   if (choice.inner->carries_bytes()) fail("'raw' stands alone");
+  if (choice.inner->is_private()) {
+    fail("'" + std::string(choice.inner->scheme->name()) +
+         "' stands alone: what a scheme over it stores would not be private");
+  }
 }
 
 SchemeChoice parse(std::string_view text, bool encoding) {
@@ -167,7 +172,7 @@ std::span<const Scheme* const> all_schemes() {
                                      &tqsgd_scheme(),      &tnqsgd_scheme(),   &tbqsgd_scheme(),    &adaquant_scheme(),
                                      &grid_scheme(),       &uniform_scheme(),  &sign_scheme(),      &onebit_scheme(),
                                      &topk_scheme(),       &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
-                                     &drive_scheme(),      &eden_scheme(),     &rotq_scheme()};
+                                     &drive_scheme(),      &eden_scheme(),     &rotq_scheme(),      &bq_scheme()};
   return schemes;
 }
 
@@ -216,6 +221,11 @@ CoderPair coders_for_level(unsigned level) {
   if (level == 0 || level > 9) fail("levels go from 1 to 9");
   if (level == 1) return {&pack_coder(), &pack_coder()};
   return {level < 4 ? &rans_coder() : &rans_dither_coder(), &zstd_coder(kEffort[level - 2])};
+}
+
+const Coder& coder_of(const Scheme& scheme, const CoderPair& coders) {
+  if (scheme.is_private()) return pack_coder();
+  return scheme.carries_bytes() ? *coders.bytes : *coders.symbols;
 }
 
 SchemeChoice parse_scheme(std::string_view text) {

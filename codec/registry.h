@@ -38,6 +38,9 @@ CoderPair coders_for_level(unsigned level);
 
 inline constexpr unsigned kDefaultLevel = 5;
 
+// Who of them codes that scheme. A private scheme has `pack` whatever they are.
+const Coder& coder_of(const Scheme& scheme, const CoderPair& coders);
+
 // A user's text. Throws Error(usage) saying which part is wrong and what is possible.
 SchemeChoice parse_scheme(std::string_view text);
 

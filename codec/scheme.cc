@@ -36,6 +36,8 @@ void Decoder::contexts(const Code&, size_t, Range, std::span<uint16_t>) const {
   throw Error(Exit::bug, "contexts of a stream that has none");
 }
 
+Release Scheme::release(const Params&) const { throw Error(Exit::bug, "the release of a scheme that is not private"); }
+
 std::unique_ptr<Encoder> SchemeChoice::prepare(const Tensor& tensor, const Inputs& inputs) const {
   Inputs own = inputs;
   own.inner = inner.get();
@@ -46,6 +48,13 @@ std::unique_ptr<Decoder> SchemeChoice::restore(ByteReader& stored, const Inputs&
   Inputs own = inputs;
   own.inner = inner.get();
   return scheme->restore(params, stored, own);
+}
+
+SchemeChoice SchemeChoice::rehearsed() const {
+  SchemeChoice out = *this;
+  out.params = scheme->rehearsed(params);
+  if (inner) out.inner = std::make_shared<const SchemeChoice>(inner->rehearsed());
+  return out;
 }
 
 std::string SchemeChoice::stored_text() const {

@@ -194,6 +194,14 @@ class Encoder {
   virtual Promise promise() const = 0;
 };
 
+// Of a scheme whose integers are private, what a statement of privacy is computed from (codec/checks/privacy.h): k + Z
+// is released of each value, k from 0 to `intervals`, Z of Bin(trials, 1/2).
+struct Release {
+  uint32_t intervals = 0, trials = 0;
+  double step = 0;     // of the values, between one k and the next
+  bool secret = true;  // false: anyone can make Z again
+};
+
 // Whether a scheme stands over another, as a in a/b.
 enum class Inner : uint8_t { none, optional, required };
 
@@ -220,6 +228,15 @@ class Scheme {
   // Sets what was not given and follows from other parameters.
   virtual void complete(Params&) const {}
 
+  // Whether the symbols are private and no more than they may be told: sizes follow from no value, so that they go by
+  // the coder `pack` in its own form alone, and nothing is an exception. Its draws are secret, and not the message's.
+  virtual bool is_private() const { return false; }
+  virtual Release release(const Params& params) const;  // of a private one; `params` as for encoding
+
+  // The parameters under which messages can be made again and again from `Inputs::random`, with the same laws: for
+  // trials, whose draws must be known. The same where no draw is secret.
+  virtual Params rehearsed(const Params& params) const { return params; }
+
   // Throws Error(usage) on parameters that are each in range but impossible together. `encoding`: those that only the
   // encoder needs are there too.
   virtual void check(const Params& params, bool encoding) const = 0;
@@ -245,6 +262,9 @@ struct SchemeChoice {
   bool carries_bytes() const { return scheme->carries_bytes(); }
   bool draws() const { return scheme->draws() || (inner && inner->draws()); }
   bool takes_shared_scale() const { return scheme->takes_shared_scale() || (inner && inner->takes_shared_scale()); }
+  bool is_private() const { return scheme->is_private(); }
+
+  SchemeChoice rehearsed() const;  // Scheme::rehearsed
 
   // The text that a file stores: the decoder's parameters that differ from their defaults, in the scheme's order.
   std::string stored_text() const;

@@ -25,11 +25,11 @@ std::string form_name(Form form) {
 std::string at_byte(uint64_t offset) { return ", at byte " + std::to_string(offset) + " of the file"; }
 
 // What of a chunk's streams is written in another way; empty if nothing is. `bytes`: the streams in the file.
-std::string departure_of_streams(const StreamList& streams, const Coder& coder, Form form, ByteView bytes) {
+std::string departure_of_streams(const StreamList& streams, const Coder& coder, bool forms, Form form, ByteView bytes) {
   // Without knowing the coder's bytes: what they are compared with, which is either the constant or pack's.
   const Coder& sure = coder.is_canonical() ? coder : coder_named("pack");
   Bytes expected;
-  Form expected_form = write_streams(streams, sure, true, expected);
+  Form expected_form = write_streams(streams, sure, forms, expected);
   if (!coder.is_canonical() && expected_form == Form::coder) {
     if (form == Form::coder) {
       if (bytes.size() < expected.size()) return "";
@@ -149,7 +149,8 @@ class CanonicalCheck {
       return;
     }
     const std::string text =
-        departure_of_streams(code, message_.coder(item.tensor), item.piece.frame.form, payload.subspan(side.size()));
+        departure_of_streams(code, message_.coder(item.tensor), !message_.choice(item.tensor).is_private(),
+                             item.piece.frame.form, payload.subspan(side.size()));
     if (!text.empty()) item.texts.push_back(text);
   }
 

@@ -39,7 +39,7 @@ struct CompressOptions {
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 
-  const Coder& coder_of(const Scheme& used) const { return used.carries_bytes() ? *coders.bytes : *coders.symbols; }
+  const Coder& coder_of(const Scheme& used) const { return gradcodec::coder_of(used, coders); }
 };
 
 // The schema of the message that compress will write.

@@ -91,6 +91,8 @@ class SpeedBench {
     packed_.reserve(input.size_bytes());
     for (size_t scheme = 0; scheme < options.schemes.size(); ++scheme) {
       for (size_t coder = 0; coder < options.coders.size(); ++coder) {
+        const Coder* wanted = options.coders[coder];
+        if (&coder_of(*options.schemes[scheme].scheme, {wanted, wanted}) != wanted) continue;  // private ones have one
         Combination& combination = combinations_.emplace_back();
         combination.row.scheme = scheme;
         combination.row.coder = coder;

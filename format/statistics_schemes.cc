@@ -29,12 +29,12 @@ void count_symbols(EncodedChunk& chunk) {
 }
 
 // All that the chunk's frame has in it.
-void write_payload(EncodedChunk& chunk, const Coder& coder) {
+void write_payload(EncodedChunk& chunk, const Coder& coder, bool forms) {
   chunk.payload.clear();
   write_exceptions(chunk.code.exceptions, chunk.payload);
   write_params(chunk.code, chunk.payload);
   chunk.side_bytes = chunk.payload.size();
-  write_streams(chunk.code, coder, true, chunk.payload);
+  write_streams(chunk.code, coder, forms, chunk.payload);
 }
 
 void measure_error(EncodedChunk& chunk) {
@@ -72,7 +72,7 @@ class SchemePass {
       planes.resize(chunk.elements.size());
       split_planes(chunk.elements, tensor_->info.dtype.word_size(), planes);
       count_symbols(chunk);
-      write_payload(chunk, *coders_.bytes);
+      write_payload(chunk, coder_, true);
     });
     const double norm = tensor_->summary.moments.norm2();
     out.norm = norm * norm;
@@ -90,8 +90,8 @@ class SchemePass {
       fit_code(decoder, chunk.code);
       encoder->encode(chunk.range, chunk.code, chunk.decoded);
       count_symbols(chunk);
-      set_contexts(decoder, *coders_.symbols, chunk.range, chunk.code);
-      write_payload(chunk, *coders_.symbols);
+      set_contexts(decoder, coder_, chunk.range, chunk.code);
+      write_payload(chunk, coder_, !choice_.is_private());
       read_values(tensor, chunk.range, chunk.values);
       measure_error(chunk);
     });
@@ -138,7 +138,7 @@ class SchemePass {
   const StatisticsOptions& options_;
   Progress& progress_;
   const SchemeChoice& choice_;
-  const CoderPair coders_ = coders_for_level(kDefaultLevel);  // as compress has them
+  const Coder& coder_ = coder_of(*choice_.scheme, coders_for_level(kDefaultLevel));  // as compress has it
   const TensorSummary* tensor_ = nullptr;
 };
 

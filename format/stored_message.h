@@ -48,6 +48,7 @@ class StoredMessage {
 
   // The scheme's decoder, with the parameters that are stored; null for `raw`. Lives as long as this.
   const Decoder* decoder(size_t tensor) const { return restored_[tensor].decoder->scheme(); }
+  const SchemeChoice& choice(size_t tensor) const { return schemes_[schema_.tensors[tensor].scheme].choice; }
   const Coder& coder(size_t tensor) const { return *schemes_[schema_.tensors[tensor].scheme].coder; }
 
   // The tensor's parameters as they stand in the file.

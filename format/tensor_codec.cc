@@ -31,10 +31,30 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
           .size = plan.info.size()};
 }
 
+// Other coders, and other forms, take fewer bytes for some values than for others, which are to be private.
+void check_coder(const TensorPlan& plan, Exit code) {
+  if (plan.scheme.is_private() && &coder_of(*plan.scheme.scheme, {plan.coder, plan.coder}) != plan.coder) {
+    throw Error(code, "scheme '" + plan.scheme.stored_text() + "' goes by the coder pack, not by " +
+                          std::string(plan.coder->name()) + ", whose sizes tell of the values");
+  }
+}
+
+// Of a chunk's parameters and streams, where it is the same whatever the values are.
+std::optional<uint64_t> fixed_payload_size(const Decoder& decoder, const Coder& coder, Range range) {
+  const std::optional<uint64_t> params = decoder.params_size(range);
+  if (!params || decoder.inner() != nullptr) return std::nullopt;
+  const StreamShapes shapes = decoder.streams({}, range);
+  if (shapes.size() != 1) return std::nullopt;
+  const std::optional<uint64_t> size = coder.fixed_size(shapes[0].alphabet, shapes[0].count);
+  if (!size) return std::nullopt;
+  return *params + *size;
+}
+
 class ValueEncoder final : public TensorEncoder {
  public:
   ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite, const Loop& loop)
-      : coder_(*plan.coder), type_(plan.info.dtype), tensor_(std::move(tensor)) {
+      : coder_(*plan.coder), type_(plan.info.dtype), is_private_(plan.scheme.is_private()), tensor_(std::move(tensor)) {
+    check_coder(plan, Exit::usage);
     const Random random(plan.message, plan.ordinal);
     encoder_ = plan.scheme.prepare(*tensor_, inputs_of(plan, random, nonfinite, loop));
     if (tensor_->is_lost()) {
@@ -56,7 +76,8 @@ class ValueEncoder final : public TensorEncoder {
     work.beyond_type = type_.code == DType::f2 ? count_beyond_float16(work.values) : 0;
     write_params(work.code, frame.payload);
     set_contexts(decoder, coder_, range, work.code);
-    frame.form = write_streams(work.code, coder_, forms, frame.payload);
+    frame.form = write_streams(work.code, coder_, forms && !is_private_, frame.payload);
+    frame.sized = fixed_payload_size(decoder, coder_, range).has_value();
     frame.exceptions.clear();
     write_exceptions(work.code.exceptions, frame.exceptions);
     return checksum(std::as_bytes(std::span(work.values)), 0);
@@ -65,13 +86,16 @@ class ValueEncoder final : public TensorEncoder {
  private:
   const Coder& coder_;
   DType type_;
+  bool is_private_;
   std::shared_ptr<const DumpTensor> tensor_;
   std::unique_ptr<Encoder> encoder_;
 };
 
 class ValueDecoder final : public TensorDecoder {
  public:
-  ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output) : coder_(*plan.coder), output_(output) {
+  ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output)
+      : coder_(*plan.coder), output_(output), is_private_(plan.scheme.is_private()) {
+    check_coder(plan, Exit::bad_input);
     const Random random(plan.message, plan.ordinal);
     decoder_ = plan.scheme.restore(stored, inputs_of(plan, random, Nonfinite::keep));
     narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
@@ -80,19 +104,14 @@ class ValueDecoder final : public TensorDecoder {
   std::string describe() const override { return decoder_->describe(); }
 
   std::optional<uint64_t> payload_size(Range range) const override {
-    const std::optional<uint64_t> params = decoder_->params_size(range);
-    if (!params || decoder_->inner() != nullptr) return std::nullopt;
-    const StreamShapes shapes = decoder_->streams({}, range);
-    if (shapes.size() != 1) return std::nullopt;
-    const std::optional<uint64_t> size = coder_.fixed_size(shapes[0].alphabet, shapes[0].count);
-    if (!size) return std::nullopt;
-    return *params + *size;
+    return fixed_payload_size(*decoder_, coder_, range);
   }
 
   const Decoder* scheme() const override { return decoder_.get(); }
 
   uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
                   Workspace& work) const override {
+    if (is_private_ && form != Form::coder) payload.fail("is not in the form of its coder, whose sizes tell nothing");
     work.code.exceptions.assign(exceptions.begin(), exceptions.end());
     read_code(payload, form, *decoder_, coder_, range, work.code);
     const std::span<float> values = work.decoded(range.count);
@@ -111,6 +130,7 @@ class ValueDecoder final : public TensorDecoder {
  private:
   const Coder& coder_;
   DType output_;
+  bool is_private_;
   std::unique_ptr<Decoder> decoder_;
   kernels::Draws narrowing_;
 };
@@ -142,6 +162,7 @@ class ByteEncoder final : public TensorEncoder {
     stream.bytes.resize(work.bytes.size());
     split_planes(work.bytes, dtype_.word_size(), stream.bytes);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
+    frame.sized = coder_.fixed_size(0, stream.bytes.size()).has_value();
     frame.exceptions.clear();
     return checksum(work.bytes, 0);
   }

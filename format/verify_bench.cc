@@ -65,13 +65,18 @@ class StoredBytes final : public ByteCheck {
   std::unique_ptr<TensorData> data_;
 };
 
+CompressOptions rehearsed(CompressOptions options) {
+  options.scheme = options.scheme.rehearsed();
+  return options;
+}
+
 }  // namespace
 
 EncodingBench::EncodingBench(Source& source, const CompressOptions& options, uint64_t trials)
-    : source_(source), options_(options), trials_(trials), schema_(plan_schema(source, options)) {
-  const std::string chosen = options.scheme.stored_text();
+    : source_(source), options_(rehearsed(options)), trials_(trials), schema_(plan_schema(source, options_)) {
+  const std::string chosen = options_.scheme.stored_text();
   for (const SchemaTensor& tensor : schema_.tensors) {
-    choices_.push_back(schema_.schemes[tensor.scheme].text == chosen ? options.scheme : parse_scheme("raw"));
+    choices_.push_back(schema_.schemes[tensor.scheme].text == chosen ? options_.scheme : parse_scheme("raw"));
   }
 }
 

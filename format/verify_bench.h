@@ -34,7 +34,8 @@ class VerifyBench {
   virtual std::unique_ptr<ByteCheck> open_bytes(size_t tensor) = 0;     // likewise
 };
 
-// R messages of workers of one seed. `source` and `options` outlive it.
+// R messages of workers of one seed, rehearsed where the scheme's draws are secret (SchemeChoice::rehearsed). `source`
+// outlives it.
 class EncodingBench final : public VerifyBench {
  public:
   EncodingBench(Source& source, const CompressOptions& options, uint64_t trials);
@@ -53,7 +54,7 @@ class EncodingBench final : public VerifyBench {
   TensorPlan plan(size_t tensor) const;
 
   Source& source_;
-  const CompressOptions& options_;
+  const CompressOptions options_;
   uint64_t trials_;
   Schema schema_;
   std::vector<SchemeChoice> choices_;

@@ -22,6 +22,11 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
         "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      // Test noise, as secret noise is never the same: bq_test has that.
+      {"bq",
+       {"bq:clip=0.5,bits=4,m=32,noise=test", "bq:clip=1e-30,bits=1,m=1,noise=test",
+        "bq:clip=1e30,bits=15,m=32768,noise=test", "bq:clip=1,bits=1,m=65534,noise=test",
+        "bq:clip=1,bits=15,m=1,noise=test"}},
       {"lattice",
        {"lattice:nmse=0.1", "lattice:kind=a2,nmse=0.1", "lattice:kind=d4,nmse=0.1", "lattice:nmse=1e-8",
         "lattice:kind=a2,nmse=1e-8", "lattice:kind=d4,nmse=1e4", "lattice:nmse=1e4", "lattice:kind=a2,step=0.01",

@@ -77,6 +77,10 @@ TEST_CASE("NaN and infinities are refused with their index, or kept bit for bit"
     for (const std::string& text : edge_texts(*scheme)) {
       INFO(text);
       CHECK_THROWS_WITH(round_trip(tensor, text, {1, {}, {}}), Catch::Contains("element 17"));
+      if (scheme->is_private()) {
+        CHECK_THROWS_WITH(round_trip(tensor, text, {1, {}, {}}, 4096, Nonfinite::keep), Catch::Contains("element 17"));
+        continue;
+      }
       const RoundTrip kept = round_trip(tensor, text, {1, {}, {}}, 4096, Nonfinite::keep);
       CHECK(same_bits(kept.decoded, kept.promised));
       CHECK(std::bit_cast<uint32_t>(kept.decoded[17]) == 0x7FC12345U);

@@ -302,7 +302,8 @@ class Decoder:
         self.tensor, self.key, self.ordinal = schema.tensors[ordinal], keys[0], ordinal
         text, coder = schema.schemes[self.tensor.scheme]
         require(coder in CODERS, "a coder that is not here")
-        self.symbols, self.scheme = CODERS[coder], None
+        self.symbols, self.scheme, self.private = CODERS[coder], None, text.startswith("bq:")
+        require(coder == 0 or not self.private, "coder of a private scheme")
         if text != "raw":
             require(self.tensor.code in FLOATS, "scheme")
             length, size = schema.chunk_len(self.tensor), self.tensor.size
@@ -336,6 +337,7 @@ class Decoder:
 
     def take_symbols(self, reader, form, stream, last):
         alphabet = stream.alphabet or 256
+        require(form == 0 or not self.private, "form of a private scheme")
         if form == 1:
             symbol = reader.varint()
             require(stream.count and symbol < alphabet, "constant")
@@ -467,7 +469,7 @@ def read_schema_file(data):
     return Schema(body), check
 
 
-NO_DRAWS = ("raw", "uniform", "sign", "onebit", "topk", "threshold")
+NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold")
 
 
 def draws(text):

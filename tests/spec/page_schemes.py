@@ -119,6 +119,21 @@ class Grid(Scheme):
         return put_back(values, code.exceptions, lambda index: symbols[index] == self.m, limit)
 
 
+class Binomial(Scheme):
+    """bq.md"""
+
+    def __init__(self, stored, bits, m):
+        self.top, self.step = 2**bits - 1 + m, take_step(stored)
+        require(self.top <= 65535 and 2.0**-114 <= self.step <= 2.0**101, "bq")
+
+    def streams(self, code):
+        return [Stream(self.top + 1, code.count)]
+
+    def values(self, code):
+        require(not code.exceptions, "exceptions of bq")
+        return np.array([self.step / F4(2) * F4(2 * y - self.top) for y in code.symbols[0]], F4)
+
+
 class Levels(Scheme):
     """level_quantizer.md, with no scales: of truncated.md and its presets."""
 
@@ -491,6 +506,8 @@ def scheme_of(text, stored, place):
         return Grid(stored, place, "subtractive", bucket, int(params["levels"]) // 2)
     if name == "dither":
         return Grid(stored, place, "subtractive", bucket)
+    if name == "bq":
+        return Binomial(stored, int(params["bits"]), int(params["m"]))
     if name == "lattice":
         return Lattice(stored, place, params.get("kind", "e8"))
     if name == "qsgd":
