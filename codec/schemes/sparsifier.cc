@@ -13,6 +13,7 @@ namespace gradcodec {
 namespace {
 
 constexpr double kMaxRegular = 0x1p126;
+constexpr double kMinNormal = 0x1p-126;    // below it float32 has not all its bits
 constexpr double kRounding = 1 + 0x1p-30;  // bounds that hold with equality, but for float64
 
 // Of the calling thread: the newest.
@@ -39,8 +40,9 @@ Range Kept::of_chunk(Range range) const {
 bool Kept::is_exception(uint32_t bits) const {
   if ((bits & 0x7FFFFFFF) > kernels::kMaxRegularBits) return true;
   if (!draws) return false;
-  const auto magnitude = static_cast<double>(std::fabs(std::bit_cast<float>(bits)));
-  return magnitude * static_cast<double>(size) > kMaxRegular * static_cast<double>(count());
+  const double scaled = static_cast<double>(std::fabs(std::bit_cast<float>(bits))) * static_cast<double>(size);
+  const auto drawn = static_cast<double>(count());
+  return scaled > kMaxRegular * drawn || (scaled != 0 && scaled < kMinNormal * drawn);
 }
 
 std::unique_ptr<Decoder> SparseDecoder::restore(Kept known, ByteReader& stored, const Inputs& inputs) {
@@ -272,7 +274,7 @@ SparseEncoder::SparseEncoder(const Tensor& tensor, std::shared_ptr<const Kept> k
                              std::optional<double> delta, const Inputs& inputs)
     : tensor_(tensor),
       kept_(std::move(kept)),
-      below_(tensor, kept_, extent.irregular > 0 || kept_->is_exception(std::bit_cast<uint32_t>(extent.max))),
+      below_(tensor, kept_, extent.irregular > 0 || kept_->draws.has_value()),
       largest_(extent.max),
       delta_(delta),
       inner_([&]() -> std::unique_ptr<Encoder> {
@@ -346,6 +348,7 @@ Promise SparseEncoder::own_promise() const {
     return promise;
   }
   promise.unbiased = true;
+  promise.variance = 0;
   if (kept_->count() == 0) return promise;
   const double ratio = kept_->ratio();
   promise.variance = (ratio - 1) * energy(false);

@@ -38,7 +38,8 @@ struct Kept {
   // Which part of what is kept is of the chunk `range`.
   Range of_chunk(Range range) const;
 
-  // Whether the float32 of these bits is an exception: it is not regular, or is not once it is scaled.
+  // Whether the float32 of these bits is an exception: it is not regular, or once it is scaled it is not, or is so
+  // small that float32 would round it more than others.
   bool is_exception(uint32_t bits) const;
 };
 
@@ -78,7 +79,7 @@ class SparseDecoder final : public Decoder {
 // What is kept, read chunk by chunk when it is asked for.
 class KeptTensor final : public Tensor {
  public:
-  // `any`: whether some value is an exception.
+  // `any`: whether some value may be an exception.
   KeptTensor(const Tensor& tensor, std::shared_ptr<const Kept> kept, bool any);
 
   uint64_t size() const override { return kept_->count(); }

@@ -108,6 +108,23 @@ CASES = [
     case("rotated-exceptions", "special.npz", "--scheme=rotate:block=4/dither:nmse=0.1", KEEP),
     case("rotated-drive-exceptions", "special.npz", "--scheme=drive", KEEP, decode=([], ["--dtype=f8"])),
     case("rotated-bare", "real.npz", "--scheme=rotate/dqsg:levels=5", bare="rotated-dqsg"),
+    *[case("sparse-" + n, "real.npz", "--scheme=" + s)
+      for n, s in [("topk", "topk:k=1%"), ("topk-all", "topk:k=100%"), ("topk-dense", "topk:k=70%"),
+                   ("threshold", "threshold:t=0.001"), ("randk", "randk:k=10%"),
+                   ("topk-dqsg", "topk:k=10%/dqsg:levels=5,bucket=7"),
+                   ("threshold-dither", "threshold:t=1e-4/dither:nmse=0.1"),
+                   ("randk-dqsg", "randk:k=20%/dqsg:levels=255")]],
+    case("sparse-randk-shared", "real.npz", "--scheme=randk:k=10%,shared=yes", "--worker=4", "--step=9"),
+    case("sparse-randk-topk", "real.npz", "--scheme=randk:k=50%/topk:k=10%/dither:nmse=0.01"),
+    *[case("sparse-chunks-" + n, "long.npy", "--scheme=" + s, "--chunk-log2=12", coder=c)
+      for n, s, c in [("topk", "topk:k=200", RANS), ("topk-dqsg", "topk:k=5%/dqsg:levels=3", RANS_DITHER),
+                      ("randk", "randk:k=5%/dither:nmse=0.1", ELIAS),
+                      ("zeros", "threshold:t=1000/dqsg:levels=3", PACK)]],
+    *[case("sparse-exceptions-" + n, "special.npz", "--scheme=" + s, KEEP, decode=([], ["--dtype=f8"]))
+      for n, s in [("topk", "topk:k=3"), ("topk-all", "topk:k=100%/dqsg:levels=5"), ("randk", "randk:k=50%"),
+                   ("threshold", "threshold:t=0.1")]],
+    case("sparse-empty", "empty.npz", "--scheme=topk:k=1%/dqsg:levels=3"),
+    case("sparse-zeros", "zeros.npy", "--scheme=topk:k=1%", "--chunk-log2=12"),
 ]
 
 

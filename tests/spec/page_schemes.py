@@ -375,10 +375,14 @@ class Sparse(Scheme):
             require(all(abs(float(x)) <= REGULAR for x in kept), "a kept value")
             values[code.params] = kept
 
-        def limit(_):
-            return REGULAR * self.total / self.size if self.drawn else REGULAR
-        return put_back(values, code.exceptions,
-                        lambda index: self.inner or values.view(np.uint32)[index] == 0, limit)
+        def needless(bits):
+            scaled = abs(float(float_of(bits))) * (self.size if self.drawn else 1)
+            drawn = self.total if self.drawn else 1
+            return scaled == 0 or (2.0**-126 * drawn if self.drawn else 0) <= scaled <= REGULAR * drawn
+        for index, bits in code.exceptions:
+            require(not needless(bits) and (self.inner or values.view(np.uint32)[index] == 0), "exception without need")
+            values.view(np.uint32)[index] = bits
+        return values
 
 
 class Lattice(Scheme):

@@ -81,7 +81,7 @@ TEST_CASE("randk takes the elements of the smallest words") {
   CHECK(sent(x, "randk:k=125", {1, 2, 3}, 100) == expected);
 }
 
-TEST_CASE("randk rounds what it scales once, and keeps exactly what would become too large") {
+TEST_CASE("randk rounds what it scales once, and keeps exactly what would be too large or too small") {
   const std::vector<float> x = varied(700);
   const std::vector<float> y = sent(x, "randk:k=300", {1, 2, 3});
   for (size_t i = 0; i < x.size(); ++i) {
@@ -93,6 +93,12 @@ TEST_CASE("randk rounds what it scales once, and keeps exactly what would become
     CHECK((z[0] == 0 || z[0] == 0x1p126F));
     CHECK(z[1] == -0x1p126F);
     CHECK((z[2] == 0 || z[2] == 0x1p125F));
+    const std::vector<float> small = {0x1p-126F, 0x1p-149F, 0x1p-128F, -0.0F};
+    const std::vector<float> s = sent(small, "randk:k=2", {1, worker, 3});
+    CHECK((s[0] == 0 || s[0] == 0x1p-125F));
+    CHECK(s[1] == 0x1p-149F);
+    CHECK(s[2] == 0x1p-128F);
+    CHECK(s[3] == 0);
   }
 }
 

@@ -139,6 +139,19 @@ TEST_CASE("topk promises a projection, and over an unbiased scheme a contraction
   CHECK(alone.max_error == static_cast<double>(magnitudes[499]));
 }
 
+TEST_CASE("a random scheme before a biased one promises nothing, and decodes all the same") {
+  for (const std::string text : {"randk:k=50%/topk:k=10%/dither:nmse=0.01,bucket=7", "randk:k=20%/threshold:t=0.3",
+                                 "threshold:t=0.3/randk:k=20%/topk:k=50%"}) {
+    for (const std::vector<float>& values : edge_tensors()) {
+      INFO(text << " on " << values.size() << " values");
+      const RoundTrip out = sent(values, text, 4096);
+      CHECK(same_bits(out.promised, out.decoded));
+      const Promise promise = promise_of(values, text);
+      CHECK_FALSE((promise.unbiased || promise.delta || promise.omega || promise.variance));
+    }
+  }
+}
+
 TEST_CASE("topk's decoder refuses what no encoder writes") {
   const std::vector<float> x = varied(300);
   const SchemeChoice choice = parse_scheme("topk:k=20");
