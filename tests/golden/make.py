@@ -102,6 +102,12 @@ CASES = [
     case("rotated-exceptions", "special.npz", "--scheme=rotate:block=4/dither:nmse=0.1", KEEP),
     case("rotated-drive-exceptions", "special.npz", "--scheme=drive", KEEP, decode=([], ["--dtype=f8"])),
     case("rotated-bare", "real.npz", "--scheme=rotate/dqsg:levels=5", bare="rotated-dqsg"),
+    *[case("binomial-" + n, "real.npz", "--scheme=bq:" + s + ",noise=test")
+      for n, s in [("small", "clip=0.001,bits=1,m=1"), ("noise", "clip=0.01,bits=4,m=2000"),
+                   ("large", "clip=0.1,bits=15,m=32768")]],
+    case("binomial-chunks", "long.npy", "--scheme=bq:clip=0.01,bits=2,m=12,noise=test", "--chunk-log2=12", "--worker=3"),
+    case("binomial-floats", "types.npz", "--scheme=bq:clip=0.01,bits=8,m=99,noise=test"),
+    case("binomial-bare", "real.npz", "--scheme=bq:clip=0.01,bits=4,m=2000,noise=test", bare="binomial-noise"),
 ]
 
 
