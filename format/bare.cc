@@ -23,9 +23,6 @@ bool is_short(const Schema& schema) {
   return true;
 }
 
-// A coder whose output has a size that both sides know needs no length.
-bool has_length(const Coder& coder) { return !coder.fixed_size(2, 1).has_value(); }
-
 uint32_t message_digest(std::span<const uint32_t> tensors) {
   return static_cast<uint32_t>(checksum(std::as_bytes(tensors), 0));
 }
@@ -74,13 +71,11 @@ void BareWriter::finish(std::span<const uint32_t> digests) {
     const bool exceptions =
         std::any_of(held_.begin(), held_.end(), [](const Frame& frame) { return !frame.exceptions.empty(); });
     out = header(exceptions ? kExceptionsFlag : 0);
-    for (size_t i = 0; i < held_.size(); ++i) {
-      const Frame& frame = held_[i];
+    for (const Frame& frame : held_) {
       put_bytes(out, frame.params);
       put_bytes(out, frame.exceptions);
       if (exceptions && frame.exceptions.empty()) put_varint(out, 0);
-      const Coder& coder = *find_coder(schema_.schemes[schema_.tensors[i].scheme].coder);
-      if (has_length(coder)) put(out, static_cast<uint32_t>(frame.payload.size()));
+      if (!frame.sized) put(out, static_cast<uint32_t>(frame.payload.size()));
       put_bytes(out, frame.payload);
     }
   }
@@ -207,7 +202,8 @@ std::vector<uint32_t> BareReader::decode_short(ByteReader& in, const DecompressO
       std::vector<Exception> list;
       if (exceptions_) read_exceptions(in, place.range.count, true, list);
       any_exception |= !list.empty();
-      const uint64_t size = has_length(*scheme.coder) ? in.get<uint32_t>() : decoder->payload_size(place.range).value();
+      const std::optional<uint64_t> fixed = decoder->payload_size(place.range);
+      const uint64_t size = fixed ? *fixed : in.get<uint32_t>();
       const ByteReader payload(in.get_bytes(size), "the tensor's payload");
       const uint64_t decoded = decoder->decode(payload, Form::coder, list, place.range, work);
       if (wanted) elements = decoder->convert(place.range, work, room);

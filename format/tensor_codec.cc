@@ -39,6 +39,17 @@ void check_coder(const TensorPlan& plan, Exit code) {
   }
 }
 
+// Of a chunk's parameters and streams, where it is the same whatever the values are.
+std::optional<uint64_t> fixed_payload_size(const Decoder& decoder, const Coder& coder, Range range) {
+  const std::optional<uint64_t> params = decoder.params_size(range);
+  if (!params || decoder.inner() != nullptr) return std::nullopt;
+  const StreamShapes shapes = decoder.streams({}, range);
+  if (shapes.size() != 1) return std::nullopt;
+  const std::optional<uint64_t> size = coder.fixed_size(shapes[0].alphabet, shapes[0].count);
+  if (!size) return std::nullopt;
+  return *params + *size;
+}
+
 class ValueEncoder final : public TensorEncoder {
  public:
   ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite, const Loop& loop)
@@ -66,6 +77,7 @@ class ValueEncoder final : public TensorEncoder {
     write_params(work.code, frame.payload);
     set_contexts(decoder, coder_, range, work.code);
     frame.form = write_streams(work.code, coder_, forms && !is_private_, frame.payload);
+    frame.sized = fixed_payload_size(decoder, coder_, range).has_value();
     frame.exceptions.clear();
     write_exceptions(work.code.exceptions, frame.exceptions);
     return checksum(std::as_bytes(std::span(work.values)), 0);
@@ -92,13 +104,7 @@ class ValueDecoder final : public TensorDecoder {
   std::string describe() const override { return decoder_->describe(); }
 
   std::optional<uint64_t> payload_size(Range range) const override {
-    const std::optional<uint64_t> params = decoder_->params_size(range);
-    if (!params || decoder_->inner() != nullptr) return std::nullopt;
-    const StreamShapes shapes = decoder_->streams({}, range);
-    if (shapes.size() != 1) return std::nullopt;
-    const std::optional<uint64_t> size = coder_.fixed_size(shapes[0].alphabet, shapes[0].count);
-    if (!size) return std::nullopt;
-    return *params + *size;
+    return fixed_payload_size(*decoder_, coder_, range);
   }
 
   const Decoder* scheme() const override { return decoder_.get(); }
@@ -156,6 +162,7 @@ class ByteEncoder final : public TensorEncoder {
     stream.bytes.resize(work.bytes.size());
     split_planes(work.bytes, dtype_.word_size(), stream.bytes);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
+    frame.sized = coder_.fixed_size(0, stream.bytes.size()).has_value();
     frame.exceptions.clear();
     return checksum(work.bytes, 0);
   }

@@ -17,6 +17,7 @@ struct Frame {
   Bytes params;      // the tensor's stored parameters, if they are in this frame
   Bytes exceptions;  // serialized list, or empty
   Bytes payload;     // the chunk's parameters and streams
+  bool sized = false;  // the payload's size, in Form::coder, follows from what stands before it
   Bytes sealed;      // head, payload and check, once made
 
   uint64_t size() const { return params.size() + exceptions.size() + payload.size(); }

@@ -20,9 +20,8 @@ double body(const PowerLaw& law) { return 0.5 * (1 - 2 * law.tail); }  // the de
 // P(x > a), a >= 1.
 double beyond(const PowerLaw& law, double a) { return law.tail * power(a, 1 - law.exponent); }
 
-double density(const PowerLaw& law, double x) {
-  return x <= 1 ? body(law) : law.tail * (law.exponent - 1) * power(x, -law.exponent);
-}
+// At x >= 1, from above: at 1 it has a step.
+double density(const PowerLaw& law, double x) { return law.tail * (law.exponent - 1) * power(x, -law.exponent); }
 
 // The integral of the density's cube root from 0 to x, and its inverse. Beyond 1 it is that to 1, plus
 // (A^(1/3) / q) (x^q - 1) with A = tail (exponent - 1), q = 1 - exponent / 3 < 0.
@@ -93,9 +92,7 @@ double nonuniform_threshold(const PowerLaw& law, double intervals, double c, dou
 double best_nonuniform_threshold(const PowerLaw& law, double intervals, double c, double limit) {
   const Companding companding(law);
   const double factor = intervals * std::sqrt(2 * c / (3 * (law.exponent - 1) * (law.exponent - 2)));
-  // p(a) from above: at a = 1 the density may have a step.
-  const double root = cube_root(law.tail * (law.exponent - 1));
-  const auto rising = [&](double a) { return 2 * companding.of(a) - factor * root * power(a, companding.q); };
+  const auto rising = [&](double a) { return 2 * companding.of(a) - factor * a * cube_root(density(law, a)); };
   return root_of_rising(rising, 1, limit);
 }
 

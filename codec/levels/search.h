@@ -1,18 +1,24 @@
-// Roots and minima of functions of one variable. As many steps for every function, so that no tolerance decides.
+// Roots and minima of functions of one variable, without a tolerance that decides.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
+#include <cstdint>
+
 namespace gradcodec {
 
-// Where f changes its sign from negative to positive between `low` and `high`, to the last bit or two, by halving; an
-// end, if it does not change there.
+// The least number from `low` to `high` where f, whose sign changes once, is not negative; `high` if it is everywhere.
+// 0 <= low <= high, finite. Halves the bit patterns, which are ordered as the numbers are: 64 steps at most for any
+// range, to the last bit.
 template <typename Function>
 double root_of_rising(Function f, double low, double high) {
-  for (int step = 0; step < 64; ++step) {
-    const double middle = low + 0.5 * (high - low);
-    (f(middle) < 0 ? low : high) = middle;
+  if (!(f(low) < 0)) return low;
+  auto below = std::bit_cast<uint64_t>(low), above = std::bit_cast<uint64_t>(high);
+  while (above - below > 1 && above > below) {
+    const uint64_t middle = below + (above - below) / 2;
+    (f(std::bit_cast<double>(middle)) < 0 ? below : above) = middle;
   }
-  return low + 0.5 * (high - low);
+  return std::bit_cast<double>(above);
 }
 
 // Where f, which falls and then rises between `low` and `high`, is least, to 10^-8 of their distance, by the golden

@@ -86,6 +86,7 @@ std::unique_ptr<Encoder> prepare_qsgd(const Tensor& tensor, GridLayout layout, N
   if (layout.bucket == 0) {
     layout.step = l2 ? step_of(energy.squares, energy.extent.max, s) : step_for_range(energy.extent.max, s);
   }
+  if (layout.bucket == 0 && layout.step == 0 && layout.stores_level) layout.max_level = 0;
   GridChoice choice;
   choice.exceptions = energy.extent.irregular > 0;
   choice.rule = [l2, s](std::span<const float> x) {

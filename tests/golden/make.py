@@ -82,6 +82,12 @@ CASES = [
     case("rans-bare", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER, bare="rans-dither-dqsg"),
     case("elias-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=ELIAS),
     case("elias-wide", "real.npz", "--scheme=dqsg:levels=257", coder=ELIAS),
+    *[case(f"lattice-{kind}-{t}", "real.npz", f"--scheme=lattice:kind={kind},nmse={t}", coder=RANS)
+      for kind in ("a2", "d4", "e8") for t in ("1", "0.01", "1e-6")],
+    case("lattice-pack", "real.npz", "--scheme=lattice:nmse=0.1"),
+    case("lattice-chunks", "long.npy", "--scheme=lattice:kind=d4,step=0.01", "--chunk-log2=12", coder=RANS_DITHER),
+    case("lattice-exceptions", "special.npz", "--scheme=lattice:kind=a2,nmse=0.1", KEEP, decode=([], ["--dtype=f8"])),
+    case("lattice-bare", "real.npz", "--scheme=lattice:kind=e8,nmse=0.1", coder=RANS, bare="lattice-e8-0.01"),
     *[case("truncated-" + n, "real.npz", "--scheme=" + s)
       for n, s in [("laplace", "tnqsgd:bits=3"), ("power-law", "tnqsgd:bits=4,density=powerlaw"),
                    ("exact", "tnqsgd:bits=8,density=powerlaw,rule=exact"), ("equal", "tqsgd:bits=2,rule=mse"),

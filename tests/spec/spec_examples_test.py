@@ -18,9 +18,11 @@ import page_decoder
 PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", "build/release/gradcodec")).resolve()
 EXAMPLES = examples.read_examples()
 CODERS = ("pack", "elias", "rans", "rans-dither")  # those of page_decoder.py
-ALL_CODERS = ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01", "multiscale:bits=6-10")
+ALL_CODERS = ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01", "multiscale:bits=6-10",
+               "topk:k=20%", "randk:k=30%/dither:nmse=0.1")
 SCHEMES = ALL_CODERS + (
-    "dither:nmse=0.5,bucket=4096", "dither:step=1e-3", "dqsg:levels=5,clip=1",
+    "dither:nmse=0.5,bucket=4096", "dither:step=1e-3", "dqsg:levels=5,clip=1", "lattice:kind=d4,nmse=0.1",
+    "topk:k=5%/dqsg:levels=5,bucket=7", "threshold:t=1e-3", "randk:k=9,shared=yes",
     "qsgd:s=4", "qsgd:s=200,norm=max", "adaquant:s0=2,loss0=2,loss=0.5", "terngrad:clip=2.5", "natural", "maxnorm",
     "grid:step=0.5", "uniform:bits=4,bucket=100", "sign", "sign:axis=row", "onebit", "onebit:axis=row",
     "tqsgd:bits=3", "tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=4", "nuqsgd:s=3", "alq:s=2,bucket=64", "amq:s=3")
@@ -178,14 +180,24 @@ class Pages(Case):
                         expected = {key: arrays[key].tobytes() for key in arrays.files}
                     self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
 
-    def test_it_decodes_bare_messages_of_a_coder_with_lengths(self):
+    def test_it_decodes_bare_messages_with_lengths_and_without(self):
         np.savez(self.path / "x.npz", a=np.arange(-20, 20, dtype="<f4"), b=np.arange(6, dtype="<f4"), c=np.float32(3))
-        options = ["--scheme", "dqsg:levels=257,bucket=7", "--coder", "elias", "--seed", "1"]
+        for scheme in SCHEMES:
+            for coder in ("pack", "elias"):
+                with self.subTest(scheme=scheme, coder=coder):
+                    self.check_bare(["--scheme", scheme, "--coder", coder, "--seed", "1", "-f"])
+
+    def check_bare(self, options):
         self.run_program("compress", "x.npz", "-o", "x.gradz", *options, "-q")
         self.run_program("info", "x.gradz", "--schema-out", "x.schema", "-q")
         self.run_program("compress", "x.npz", "-o", "x.bare", *options, "--bare", "--schema", "x.schema", "-q")
         message, bare, schema = ((self.path / name).read_bytes() for name in ("x.gradz", "x.bare", "x.schema"))
         self.assertEqual(page_decoder.decode_bare(schema, bare), page_decoder.decode_message(message))
+        self.run_program("decompress", "x.bare", "--schema", "x.schema", "-o", "bare.npz", "-f", "-q")
+        self.run_program("decompress", "x.gradz", "-o", "whole.npz", "-f", "-q")
+        with np.load(self.path / "bare.npz") as ours, np.load(self.path / "whole.npz") as theirs:
+            self.assertEqual({name: ours[name].tobytes() for name in ours},
+                             {name: theirs[name].tobytes() for name in theirs})
 
     def test_it_refuses_damage(self):
         data = EXAMPLES["one"].files["one.gradz"]

@@ -138,6 +138,18 @@ TEST_CASE("no threshold is beyond its limit") {
   CHECK(power_law::nonuniform_threshold({3.01, 0.05}, 255, kPaper, 12345) == 12345);
 }
 
+// A value far beyond all others is a limit of 10^38.
+TEST_CASE("the best thresholds do not depend on a limit that is far away") {
+  for (const unsigned bits : {2U, 4U, 8U}) {
+    const double s = std::ldexp(1.0, static_cast<int>(bits)) - 1;
+    for (const auto best : {power_law::best_uniform_threshold, power_law::best_nonuniform_threshold,
+                            power_law::best_two_scale_threshold}) {
+      const double near = best(kLaw, s, kMean, 1e5), far = best(kLaw, s, kMean, 1e38);
+      CHECK(std::fabs(near / far - 1) < 1e-6);
+    }
+  }
+}
+
 TEST_CASE("levels of the nonuniform design are equal shares of the density's cube root") {
   for (const PowerLaw& law : {kLaw, PowerLaw{3.01, 0.05}, PowerLaw{5, 0.01}}) {
     for (const double a : {1.0, 2.917, 50.0}) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codec/edges.h"
+#include "codec/levels/power_law_values.h"
 #include "codec/support.h"
 
 using namespace gradcodec;
@@ -24,17 +25,6 @@ float sorted_rank(std::vector<float> x, uint64_t rank) {
   for (float& value : x) value = std::fabs(value);
   std::sort(x.begin(), x.end());
   return x[rank - 1];
-}
-
-// n values at equal steps of probability: 1 - 2 `tail` of them even below 1, the rest of both signs a power law beyond.
-std::vector<float> power_law_values(size_t n, double exponent, double tail) {
-  std::vector<float> x(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double p = (static_cast<double>(i) + 0.5) / static_cast<double>(n);  // P(|x| > magnitude)
-    const double magnitude = p < 2 * tail ? std::pow(p / (2 * tail), -1 / (exponent - 1)) : (1 - p) / (1 - 2 * tail);
-    x[i] = static_cast<float>(i % 2 == 0 ? magnitude : -magnitude);
-  }
-  return x;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "codec/edges.h"
+#include "codec/levels/power_law_values.h"
 #include "codec/support.h"
 
 using namespace gradcodec;
@@ -84,7 +85,7 @@ TEST_CASE("tnqsgd for a Laplace law, by hand") {
 }
 
 TEST_CASE("a threshold beyond the largest value is that value, and nothing is cut off") {
-  for (const std::string& text :
+  for (const std::string text :
        {"tnqsgd:bits=8", "tqsgd:bits=8,density=laplace", "tnqsgd:bits=8,density=powerlaw,rule=exact", "tbqsgd:bits=8",
         "tqsgd:bits=8", "tqsgd:bits=8,rule=exact", "tbqsgd:bits=8,rule=exact"}) {
     std::vector<float> x;
@@ -151,10 +152,10 @@ TEST_CASE("tbqsgd has two spacings") {
 }
 
 TEST_CASE("the rules differ, and only in what is cut off") {
-  const VectorTensor tensor(varied(10001));
-  for (const std::string& scheme : {"tqsgd:bits=4", "tnqsgd:bits=4,density=powerlaw", "tbqsgd:bits=4"}) {
+  const VectorTensor tensor(power_law_values(20000, 4, 0.05));
+  for (const std::string scheme : {"tqsgd:bits=4", "tnqsgd:bits=4,density=powerlaw", "tbqsgd:bits=4"}) {
     std::vector<float> tops;
-    for (const std::string& rule : {"paper", "mse", "exact"}) {
+    for (const std::string rule : {"paper", "mse", "exact"}) {
       const auto encoder = prepared(tensor, scheme + ",rule=" + rule);
       CHECK(encoder->decoder().stored().size() == (scheme[1] == 'q' ? 4 : 32));
       const float last = stored_floats(encoder->decoder().stored()).back();
@@ -162,7 +163,7 @@ TEST_CASE("the rules differ, and only in what is cut off") {
     }
     INFO(scheme);
     CHECK(tops[0] < tops[1]);  // a dearer interval makes a lower threshold
-    if (scheme[1] != 'q') CHECK(tops[1] <= tops[2]);
+    if (scheme[1] != 'q') CHECK(tops[1] < tops[2]);
   }
   // For Laplace's law and the best density, the closed form is exact.
   CHECK(prepared(tensor, "tnqsgd:bits=4,rule=mse")->decoder().stored() ==
@@ -170,7 +171,7 @@ TEST_CASE("the rules differ, and only in what is cut off") {
 }
 
 TEST_CASE("where all values are zero there are no levels") {
-  for (const std::string& text : {"tnqsgd:bits=4", "tqsgd:bits=1", "tbqsgd:bits=2"}) {
+  for (const std::string text : {"tnqsgd:bits=4", "tqsgd:bits=1", "tbqsgd:bits=2"}) {
     for (const std::vector<float>& x : {std::vector<float>{}, {0}, {-0.0F, 0, -0.0F}}) {
       const VectorTensor tensor(x);
       const RoundTrip trip = round_trip(tensor, text, {1, {}, {}});
@@ -188,12 +189,12 @@ TEST_CASE("where all values are zero there are no levels") {
 }
 
 TEST_CASE("levels are equal steps where there is no tail, and where values are too small for others") {
-  for (const std::string& text : {"tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=2"}) {
+  for (const std::string text : {"tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=2"}) {
     const VectorTensor constant(std::vector<float>(30, -0.75F));
     CHECK(stored_floats(prepared(constant, text)->decoder().stored()) == std::vector<float>{0.25F, 0.75F});
     CHECK(prepared(constant, text)->promise().target == nullptr);
   }
-  for (const std::string& text : {"tnqsgd:bits=8", "tnqsgd:bits=8,density=powerlaw", "tbqsgd:bits=8"}) {
+  for (const std::string text : {"tnqsgd:bits=8", "tnqsgd:bits=8,density=powerlaw", "tbqsgd:bits=8"}) {
     const VectorTensor tiny({1e-45F, 1e-40F, -1e-45F, 3e-45F, 1e-39F});
     const auto encoder = prepared(tiny, text);
     const std::vector<float> levels = stored_floats(encoder->decoder().stored());
@@ -207,7 +208,7 @@ TEST_CASE("stored levels that no encoder writes are refused") {
   CHECK_NOTHROW(restored("tnqsgd:bits=2", bytes_of({0.25F, 0.75F})));
   CHECK_NOTHROW(restored("tnqsgd:bits=1", bytes_of({0.25F})));
   CHECK_NOTHROW(restored("tbqsgd:bits=2", bytes_of({0})));
-  for (const std::string& text : {"tnqsgd:bits=2", "tbqsgd:bits=2"}) {
+  for (const std::string text : {"tnqsgd:bits=2", "tbqsgd:bits=2"}) {
     for (const auto& bad : {bytes_of({0.75F, 0.25F}), bytes_of({0.25F, 0.25F}), bytes_of({-0.25F, 0.25F}),
                             bytes_of({-0.0F, 1}), bytes_of({0, 1}), bytes_of({kNan, 1}), bytes_of({0.5F, kNan}),
                             bytes_of({1, std::numeric_limits<float>::infinity()}), bytes_of({1e-40F, 1}),
@@ -238,8 +239,8 @@ TEST_CASE("only the number of levels is in the stored text of truncated quantize
 // The sums over many seeds, within six standard deviations of each.
 TEST_CASE("truncated quantizers are unbiased for the limited values, with the variance promised") {
   const VectorTensor tensor(varied(10001));
-  for (const std::string& text : {"tnqsgd:bits=1", "tnqsgd:bits=3", "tqsgd:bits=2", "tbqsgd:bits=4",
-                                  "tnqsgd:bits=8,density=powerlaw,rule=exact"}) {
+  for (const std::string text : {"tnqsgd:bits=1", "tnqsgd:bits=3", "tqsgd:bits=2", "tbqsgd:bits=4",
+                                 "tnqsgd:bits=8,density=powerlaw,rule=exact"}) {
     INFO(text);
     const auto encoder = prepared(tensor, text);
     const Promise promise = encoder->promise();
