@@ -2,7 +2,6 @@
 #include "codec/levels/fitted.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "codec/functions.h"
@@ -11,8 +10,8 @@
 namespace gradcodec {
 namespace {
 
-constexpr unsigned kMostMoves = 1200;  // of levels, in one descent
-constexpr double kLeastGain = 0x1p-20;
+constexpr unsigned kMostMoves = 400;  // of levels, in one descent
+constexpr double kLeastGain = 0x1p-16;
 constexpr double kApart = 1 + 0x1p-15;  // rounding to float32 leaves kLevelRatio
 constexpr double kGoldenPart = 0.6180339887498949;
 
@@ -22,7 +21,7 @@ std::vector<double> uniform_levels(unsigned s) {
   return inner;
 }
 
-std::vector<double> quantile_levels(const NormalMixture& law, unsigned s) {
+std::vector<double> quantile_levels(const MagnitudeLaw& law, unsigned s) {
   std::vector<double> inner(s);
   double low = 0;
   for (unsigned j = 0; j < s; ++j) low = inner[j] = law.quantile((j + 1.0) / (s + 1.0), low, 1, low + (1 - low) / 2);
@@ -31,7 +30,7 @@ std::vector<double> quantile_levels(const NormalMixture& law, unsigned s) {
 
 // Many levels are best where their density is as the cube root of the law's (Bennett 1948; Panter and Dite 1951),
 // which is taken at the middles of cells that are finer where the law's mass is.
-std::vector<double> companded_levels(const NormalMixture& law, unsigned s) {
+std::vector<double> companded_levels(const MagnitudeLaw& law, unsigned s) {
   constexpr unsigned kCells = 256;
   std::vector<double> edges = quantile_levels(law, kCells / 2 - 1);
   for (unsigned j = 0; j <= kCells / 2; ++j) edges.push_back(2.0 * j / kCells);
@@ -53,9 +52,9 @@ std::vector<double> companded_levels(const NormalMixture& law, unsigned s) {
 }
 
 // Psi after the last sweep.
-double descend_far(const NormalMixture& law, std::vector<double>& inner) {
+double descend_far(const MagnitudeLaw& law, std::vector<double>& inner) {
   double psi = expected_variance(law, inner);
-  const size_t sweeps = std::clamp<size_t>(kMostMoves / inner.size(), 10, 100);
+  const size_t sweeps = std::clamp<size_t>(kMostMoves / inner.size(), 4, 100);
   for (size_t sweep = 0; sweep < sweeps; ++sweep) {
     const std::vector<double> before = inner;
     descend(law, inner);
@@ -73,7 +72,7 @@ double descend_far(const NormalMixture& law, std::vector<double>& inner) {
 
 }  // namespace
 
-double expected_variance(const NormalMixture& law, std::span<const double> inner) {
+double expected_variance(const MagnitudeLaw& law, std::span<const double> inner) {
   double sum = 0, low = 0;
   Cumulative to_low = law.at(0);
   const auto add_up_to = [&](double high) {
@@ -87,7 +86,7 @@ double expected_variance(const NormalMixture& law, std::span<const double> inner
   return sum;
 }
 
-void descend(const NormalMixture& law, std::span<double> inner) {
+void descend(const MagnitudeLaw& law, std::span<double> inner) {
   double low = 0;
   Cumulative to_low = law.at(0);
   for (size_t j = 0; j < inner.size(); ++j) {
@@ -98,17 +97,17 @@ void descend(const NormalMixture& law, std::span<double> inner) {
     if (m0 > 0) {
       const double probability = to_high.moment0 - (m1 - low * m0) / (high - low);
       inner[j] = law.quantile(probability, low, high, inner[j] > low && inner[j] < high ? inner[j] : middle);
-    } else {
-      inner[j] = middle;
     }
+    if (!(m0 > 0 && inner[j] > low && inner[j] < high)) inner[j] = middle;
     low = inner[j];
     to_low = law.at(low);
   }
 }
 
-std::vector<double> alq_levels(const NormalMixture& law, unsigned s) {
-  std::array<std::vector<double>, 4> starts = {exponential_levels(s), uniform_levels(s), quantile_levels(law, s),
-                                               companded_levels(law, s)};
+std::vector<double> alq_levels(const MagnitudeLaw& law, unsigned s, std::span<const std::vector<double>> more) {
+  std::vector<std::vector<double>> starts = {exponential_levels(s), uniform_levels(s), quantile_levels(law, s),
+                                             companded_levels(law, s)};
+  starts.insert(starts.end(), more.begin(), more.end());
   size_t best = 0;
   double least = 0;
   for (size_t i = 0; i < starts.size(); ++i) {
@@ -118,7 +117,7 @@ std::vector<double> alq_levels(const NormalMixture& law, unsigned s) {
   return starts[best];
 }
 
-double amq_base(const NormalMixture& law, unsigned s) {
+double amq_base(const MagnitudeLaw& law, unsigned s) {
   constexpr int kGrid = 64, kSections = 40;
   const double first = functions::power(2, -40.0 / s), last = 0.995, step = (last - first) / (kGrid - 1);
   const auto psi = [&](double base) { return expected_variance(law, powers(base, s)); };

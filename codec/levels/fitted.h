@@ -11,25 +11,26 @@
 #include <span>
 #include <vector>
 
-#include "codec/levels/normal_mixture.h"
+#include "codec/levels/law.h"
 
 namespace gradcodec {
 
 // Psi.
-double expected_variance(const NormalMixture& law, std::span<const double> inner);
+double expected_variance(const MagnitudeLaw& law, std::span<const double> inner);
 
 // One sweep of ALQ's coordinate descent: each level in turn goes where Psi is least for its neighbours c and d, which
 // is where the law's distribution function is F(d) - (1 / (d - c)) integral from c to d of (r - c) dF. To the middle
 // where nothing lies between c and d.
-void descend(const NormalMixture& law, std::span<double> inner);
+void descend(const MagnitudeLaw& law, std::span<double> inner);
 
-// ALQ: descends from exponential, uniform and quantile levels and from such as would be best if they were many, until
-// a sweep gains less than 2^-20 of Psi, or for 1,200 / s sweeps (10 at least, 100 at most); the best of the four.
-std::vector<double> alq_levels(const NormalMixture& law, unsigned s);
+// ALQ: descends from exponential, uniform and quantile levels, from such as would be best if they were many, and from
+// those in `more`, until a sweep gains less than 2^-16 of Psi, or for 400 / s sweeps (4 at least, 100 at most); the
+// best of them, the earlier of two that are as good.
+std::vector<double> alq_levels(const MagnitudeLaw& law, unsigned s, std::span<const std::vector<double>> more = {});
 
 // AMQ: p, p^2, ..., p^s. The p that makes Psi least, by golden sections about the best of 64 between 2^(-40 / s) and
 // 0.995: Psi need not be convex.
-double amq_base(const NormalMixture& law, unsigned s);
+double amq_base(const MagnitudeLaw& law, unsigned s);
 std::vector<double> powers(double base, unsigned s);
 
 // NUQSGD: 1/2, 1/4, ..., 2^-s, exact.

@@ -44,7 +44,7 @@ Cumulative NormalMixture::at(double x) const {
 }
 
 double NormalMixture::quantile(double probability, double low, double high, double start) const {
-  const double grain = high * 0x1p-45;
+  const double grain = high * 0x1p-32;
   double x = start;
   for (int step = 0; step < 100; ++step) {
     const Cumulative here = at(x);
@@ -56,13 +56,6 @@ double NormalMixture::quantile(double probability, double low, double high, doub
     x = next;
   }
   return x;
-}
-
-double variance_between(double low, const Cumulative& to_low, double high, const Cumulative& to_high) {
-  const double m0 = to_high.moment0 - to_low.moment0;
-  const double m1 = to_high.moment1 - to_low.moment1;
-  const double m2 = to_high.moment2 - to_low.moment2;
-  return (low + high) * m1 - m2 - low * high * m0;
 }
 
 }  // namespace gradcodec

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "codec/levels/law.h"
+
 namespace gradcodec {
 
 // The normal law of this mean and deviation before it is truncated to [0, 1].
@@ -14,22 +16,16 @@ struct NormalPart {
   double deviation;  // above 0
 };
 
-// Integrals from 0 to x: of 1, r and r^2 times the density at r; and the density at x.
-struct Cumulative {
-  double moment0, moment1, moment2, density;
-};
-
-class NormalMixture {
+class NormalMixture final : public MagnitudeLaw {
  public:
   // Parts of weight 0 are left out; the others' weights are made to sum to 1. There must be one.
   explicit NormalMixture(std::span<const NormalPart> parts);
 
-  // x is from 0 to 1. The parts are added in their order.
-  Cumulative at(double x) const;
+  // The parts are added in their order.
+  Cumulative at(double x) const override;
 
-  // Where moment0 is `probability`, between `low` and `high`, by Newton's method from `start` inside, halving where it
-  // leaves them; to 2^-45 of `high`.
-  double quantile(double probability, double low, double high, double start) const;
+  // By Newton's method, halving where it leaves what is between; to 2^-32 of `high`.
+  double quantile(double probability, double low, double high, double start) const override;
 
  private:
   struct Part {
@@ -42,8 +38,5 @@ class NormalMixture {
 
   std::vector<Part> parts_;
 };
-
-// The expected (r - low)(high - r) of what lies between, from the integrals up to both.
-double variance_between(double low, const Cumulative& to_low, double high, const Cumulative& to_high);
 
 }  // namespace gradcodec

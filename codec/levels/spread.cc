@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 
 #include "codec/kernels/kernels.h"
 #include "codec/levels/table.h"
@@ -84,47 +83,16 @@ void for_each_bucket(std::span<const float> x, uint64_t bucket, Visit visit) {
   }
 }
 
-// The sum of (r - lo)(hi - r) over regular values, against the products that are decoded; in order.
-class VarianceOf {
- public:
-  explicit VarianceOf(std::span<const float> levels) : levels_(levels), table_(levels.size()) {}
-
-  double under(float scale, std::span<const float> x) {
-    if (scale == 0) return 0;
-    scale_levels(levels_, scale, table_);
-    const float* magnitudes = table_.data() + rest_symbol(levels_);  // from 0 up
-    const size_t count = table_.size() / 2 + 1;
-    double sum = 0;
-    constexpr size_t kBlock = 256;
-    std::array<float, kBlock> value, low, high;
-    for (size_t at = 0; at < x.size(); at += kBlock) {
-      const size_t n = std::min(kBlock, x.size() - at);
-      for (size_t i = 0; i < n; ++i) {
-        const float magnitude = std::fabs(x[at + i]);
-        value[i] = magnitude <= magnitudes[count - 1] ? magnitude : 0.0F;  // else it is not regular
-        low[i] = 0;
-        high[i] = magnitudes[1];
-      }
-      for (size_t j = 1; j + 1 < count; ++j) {
-        const float level = magnitudes[j], next = magnitudes[j + 1];
-        for (size_t i = 0; i < n; ++i) {
-          const bool above = value[i] >= level;
-          low[i] = above ? level : low[i];
-          high[i] = above ? next : high[i];
-        }
-      }
-      for (size_t i = 0; i < n; ++i) {
-        const auto r = static_cast<double>(value[i]);
-        sum += (r - static_cast<double>(low[i])) * (static_cast<double>(high[i]) - r);
-      }
-    }
-    return sum;
+// Adds scale^2 for each value to the cell of its magnitude over the scale. What is not regular counts as 0.
+void add_cells(std::span<const float> values, float scale, std::vector<CellSums>& cells) {
+  if (scale == 0) return;
+  const double weight = static_cast<double>(scale) * static_cast<double>(scale);
+  for (const float value : values) {
+    const float magnitude = std::fabs(value);
+    const float r = magnitude <= scale ? magnitude / scale : 0.0F;
+    cells[HistogramLaw::cell_of(r)].add(weight, static_cast<double>(r));
   }
-
- private:
-  std::span<const float> levels_;
-  std::vector<float> table_;
-};
+}
 
 }  // namespace
 
@@ -151,28 +119,27 @@ std::vector<NormalPart> scan_spread(const Tensor& tensor, const Inputs& inputs, 
   return whole.parts();
 }
 
-Variances scan_variances(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, std::span<const float> first,
-                         std::span<const float> second) {
-  std::optional<std::array<float, 2>> scales;  // of the whole tensor
-  if (bucket == 0) {
-    const float max = scan_extent(tensor, inputs).max;
-    scales = {norm_scale(tensor, inputs, max, first), norm_scale(tensor, inputs, max, second)};
-  }
+std::optional<HistogramLaw> scan_histogram(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, float max) {
+  const std::array<float, 3> unit = {-1, 0, 1};
+  const float whole_scale = bucket == 0 ? norm_scale(tensor, inputs, max, unit) : 0;
   const auto look = [&](Range, std::span<const float> x) {
-    VarianceOf by_first(first), by_second(second);
-    Variances sums;
+    std::vector<CellSums> cells(HistogramLaw::kCells);
     for_each_bucket(x, bucket == 0 ? x.size() : bucket, [&](std::span<const float> values) {
-      sums.first += by_first.under(scales ? (*scales)[0] : norm_scale(values, first), values);
-      sums.second += by_second.under(scales ? (*scales)[1] : norm_scale(values, second), values);
+      add_cells(values, bucket == 0 ? whole_scale : norm_scale(values, unit), cells);
     });
-    return sums;
+    return cells;
   };
-  Variances whole;
-  scan_chunks(tensor, inputs, look, [&](const Variances& part) {
-    whole.first += part.first;
-    whole.second += part.second;
+  std::vector<CellSums> whole(HistogramLaw::kCells);
+  scan_chunks(tensor, inputs, look, [&](const std::vector<CellSums>& part) {
+    for (size_t i = 0; i < whole.size(); ++i) {
+      whole[i].weight += part[i].weight;
+      whole[i].first += part[i].first;
+      whole[i].second += part[i].second;
+    }
   });
-  return whole;
+  if (std::all_of(whole.begin(), whole.end(), [](const CellSums& cell) { return cell.weight == 0; }))
+    return std::nullopt;
+  return HistogramLaw(whole);
 }
 
 }  // namespace gradcodec

@@ -1,10 +1,12 @@
-// How a tensor's magnitudes are spread about their norms: what levels are fitted to, and judged on.
+// How a tensor's magnitudes are spread about their norms: what levels are fitted to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "codec/levels/histogram_law.h"
 #include "codec/levels/normal_mixture.h"
 #include "codec/scan.h"
 
@@ -25,11 +27,9 @@ float norm_scale(const Tensor& tensor, const Inputs& inputs, float max, std::spa
 // is the whole tensor. No part if all values are 0.
 std::vector<NormalPart> scan_spread(const Tensor& tensor, const Inputs& inputs, uint64_t bucket);
 
-// One pass: the tensor's variance under each of two tables (mirrored, with 0) by the norm of each bucket.
-struct Variances {
-  double first = 0, second = 0;
-};
-Variances scan_variances(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, std::span<const float> first,
-                         std::span<const float> second);
+// One pass (two if bucket is 0): the magnitudes r themselves, each weighted by the square of its norm, so that a
+// table's variance under this law is its part of the tensor's sum of norm^2. `max` is the tensor's largest magnitude.
+// Nothing if all values are 0.
+std::optional<HistogramLaw> scan_histogram(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, float max);
 
 }  // namespace gradcodec

@@ -3,12 +3,15 @@
 #include "codec/schemes/amq.h"
 
 #include "codec/levels/fitted.h"
-#include "codec/schemes/adaptive_levels.h"
+#include "codec/schemes/levels/adaptive_levels.h"
 
 namespace gradcodec {
 namespace {
 
-std::vector<double> fit(const NormalMixture& law, unsigned s) { return powers(amq_base(law, s), s); }
+std::vector<double> fit(const MagnitudeLaw& model, const MagnitudeLaw& tensor, unsigned s) {
+  std::vector<double> of_model = powers(amq_base(model, s), s), of_tensor = powers(amq_base(tensor, s), s);
+  return expected_variance(tensor, of_model) < expected_variance(tensor, of_tensor) ? of_model : of_tensor;
+}
 
 class Amq final : public AdaptiveLevels {
  public:
@@ -17,7 +20,7 @@ class Amq final : public AdaptiveLevels {
   std::string_view summary() const override { return "random rounding to powers of a number fitted to the tensor"; }
   std::string_view promises() const override {
     return "unbiased; |x| goes to one of its neighbours among 0, p^s N, ..., p N, N, N the Euclidean norm of the\n"
-           "bucket; p is fitted to a mixture of normal laws, and falls back to 1/2 where that has less variance";
+           "bucket; p is fitted to the tensor, and falls back to 1/2 where none is better";
   }
   std::string_view source() const override { return "Faghri et al., NeurIPS 2020; arXiv 2010.12460"; }
 };

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "codec/levels/fitted.h"
-#include "codec/schemes/norm_levels.h"
+#include "codec/schemes/levels/norm_levels.h"
 
 namespace gradcodec {
 namespace {

@@ -59,36 +59,39 @@ TEST_CASE("a constant's part is not a point, and zeros have none") {
   CHECK(scan_spread(VectorTensor(values), inputs(), 100).empty());
 }
 
-TEST_CASE("variances of tables are those of their neighbours") {
+TEST_CASE("a table's variance under the histogram is its part of the norms") {
   std::vector<float> values = bells(9000, 1);
   values[5] = std::numeric_limits<float>::quiet_NaN();
   values[4100] = 1e38F;
   values[4500] = 100;
   const VectorTensor tensor(values);
-  const std::vector<float> first = mirrored_levels(stored_magnitudes(exponential_levels(9)), true);
-  const std::vector<float> second = mirrored_levels(stored_magnitudes(powers(0.7, 20)), true);
-  for (const uint64_t bucket : {uint64_t{1}, uint64_t{100}, uint64_t{8192}}) {
-    const Variances found = scan_variances(tensor, inputs(), bucket, first, second);
-    double expected[2] = {0, 0};
-    for (const Range range : chunks_of(values.size(), kChunk)) {
-      for (uint64_t at = 0; at < range.count; at += bucket) {
-        const auto run = std::span(values).subspan(range.first + at, std::min(bucket, range.count - at));
-        for (const int which : {0, 1}) {
-          const std::vector<float>& levels = which == 0 ? first : second;
+  for (const std::vector<double>& inner : {exponential_levels(9), powers(0.7, 20)}) {
+    const std::vector<float> levels = mirrored_levels(stored_magnitudes(inner), true);
+    for (const uint64_t bucket : {uint64_t{2}, uint64_t{100}, uint64_t{8192}}) {
+      double expected = 0, norms = 0;
+      for (const Range range : chunks_of(values.size(), kChunk)) {
+        for (uint64_t at = 0; at < range.count; at += bucket) {
+          const auto run = std::span(values).subspan(range.first + at, std::min(bucket, range.count - at));
           const float scale = norm_scale(run, levels);
           std::vector<float> table(levels.size());
           scale_levels(levels, scale, table);
           for (const float x : run) {
+            norms += static_cast<double>(scale) * static_cast<double>(scale);
             if (!fits(std::bit_cast<uint32_t>(x), 1e30)) continue;
             const size_t low = scale == 0 ? 0 : interval_of(table, x);
-            expected[which] += (double{x} - double{table[low]}) * (double{table[low + 1]} - double{x});
+            expected += (double{x} - double{table[low]}) * (double{table[low + 1]} - double{x});
           }
         }
       }
+      const double found = expected_variance(*scan_histogram(tensor, inputs(), bucket, 100), inner);
+      CHECK(found * norms == Approx(expected).epsilon(0.02));
     }
-    CHECK(found.first == Approx(expected[0]).epsilon(1e-12));
-    CHECK(found.second == Approx(expected[1]).epsilon(1e-12));
   }
+  const std::optional<HistogramLaw> whole = scan_histogram(VectorTensor({3, -4, 0}), inputs(), 0, 4);
+  CHECK(whole->at(0.5).moment0 == Approx(1.0 / 3));
+  CHECK(whole->at(0.7).moment0 == Approx(2.0 / 3));
+  CHECK(!scan_histogram(VectorTensor({0, 0}), inputs(), 1, 0));
+  CHECK(!scan_histogram(VectorTensor({}), inputs(), 0, 0));
 }
 
 TEST_CASE("the norm of a tensor is a scale that reaches its largest value") {

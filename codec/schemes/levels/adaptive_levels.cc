@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/schemes/adaptive_levels.h"
+#include "codec/schemes/levels/adaptive_levels.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 
 #include "codec/levels/fitted.h"
 #include "codec/levels/spread.h"
-#include "codec/schemes/norm_levels.h"
+#include "codec/schemes/levels/norm_levels.h"
 
 namespace gradcodec {
 namespace {
 
 constexpr std::array<ParamSpec, 2> kParams = {{inner_levels_param(126), norm_bucket_param("8192")}};
+
+constexpr double kLeastGain = 0x1p-20;  // of the mean square: what cells hide is less
 
 unsigned s_of(const Params& params) { return static_cast<unsigned>(integer_of(params, "s")); }
 uint64_t bucket_of(const Params& params) { return static_cast<uint64_t>(integer_of(params, "bucket")); }
@@ -47,27 +50,31 @@ std::vector<float> with_one(std::span<const float> inner) {
   return magnitudes;
 }
 
+bool are_table(std::span<const float> magnitudes) {
+  return are_magnitudes(magnitudes) && magnitudes.front() >= kLeastInnerLevel;
+}
+
 std::vector<float> kept_magnitudes(std::span<const float> inner, unsigned s) {
   if (inner.size() != s) {
     throw Error(Exit::usage, std::to_string(inner.size()) + " levels are kept, but s = " + std::to_string(s));
   }
   std::vector<float> magnitudes = with_one(inner);
-  if (!are_magnitudes(magnitudes))
-    throw Error(Exit::bad_input, "the levels kept do not increase from above 0 to below 1");
+  if (!are_table(magnitudes)) {
+    throw Error(Exit::bad_input, "the levels that are kept do not increase from 2^-60 to below 1");
+  }
   return magnitudes;
 }
 
-// Where the model is far off (few values that are not 0, or nothing but outliers), what it says is best may not be: the
-// tensor itself decides. Its variance is known without a draw, so that nothing is biased by the choice.
-std::vector<float> fitted_magnitudes(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, unsigned s,
+// Levels follow from values and norms alone, without a draw, so that nothing is biased by the choice.
+std::vector<float> fitted_magnitudes(const Tensor& tensor, const Inputs& inputs, uint64_t bucket, unsigned s, float max,
                                      LevelFit fit) {
   std::vector<float> fallback = fallback_magnitudes(s);
-  const std::vector<NormalPart> parts = scan_spread(tensor, inputs, bucket);
-  if (parts.empty()) return fallback;
-  std::vector<float> fitted = stored_magnitudes(fit(NormalMixture(parts), s));
-  const Variances variances =
-      scan_variances(tensor, inputs, bucket, mirrored_levels(fitted, true), mirrored_levels(fallback, true));
-  return variances.first < variances.second ? fitted : fallback;
+  const std::optional<HistogramLaw> law = scan_histogram(tensor, inputs, bucket, max);
+  if (!law) return fallback;
+  const NormalMixture model(scan_spread(tensor, inputs, bucket));
+  const std::vector<double> inner = fit(model, *law, s);
+  const double gain = expected_variance(*law, exponential_levels(s)) - expected_variance(*law, inner);
+  return gain > kLeastGain * law->at(1).moment2 ? stored_magnitudes(inner) : fallback;
 }
 
 }  // namespace
@@ -79,14 +86,14 @@ std::unique_ptr<Encoder> AdaptiveLevels::prepare(const Tensor& tensor, const Par
   const Extent extent = scan_extent(tensor, inputs);
   const uint64_t bucket = bucket_of(params);
   const std::vector<float> magnitudes = inputs.kept_levels.empty()
-                                            ? fitted_magnitudes(tensor, inputs, bucket, s_of(params), fit_)
+                                            ? fitted_magnitudes(tensor, inputs, bucket, s_of(params), extent.max, fit_)
                                             : kept_magnitudes(inputs.kept_levels, s_of(params));
   return prepare_by_norm(tensor, inputs, layout_of(magnitudes, bucket), extent);
 }
 
 std::unique_ptr<Decoder> AdaptiveLevels::restore(const Params& params, ByteReader& stored, const Inputs& inputs) const {
   const std::vector<float> magnitudes = with_one(take_magnitudes(stored, s_of(params)));
-  if (!are_magnitudes(magnitudes) || magnitudes.front() < kLeastInnerLevel) {
+  if (!are_table(magnitudes)) {
     stored.fail("holds levels that do not increase from 2^-60 to below 1");
   }
   return LevelDecoder::restore(layout_of(magnitudes, bucket_of(params)), stored, inputs);

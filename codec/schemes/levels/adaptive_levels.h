@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "codec/levels/normal_mixture.h"
+#include "codec/levels/law.h"
 #include "codec/scheme.h"
 
 namespace gradcodec {
 
-// The s inner levels for a law of magnitudes between 0 and 1.
-using LevelFit = std::vector<double> (*)(const NormalMixture& law, unsigned s);
+// The s inner levels for a tensor's magnitudes, of which `model` is a model.
+using LevelFit = std::vector<double> (*)(const MagnitudeLaw& model, const MagnitudeLaw& tensor, unsigned s);
 
 class AdaptiveLevels : public Scheme {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/schemes/norm_levels.h"
+#include "codec/schemes/levels/norm_levels.h"
 
 #include "codec/levels/fitted.h"
 #include "codec/levels/spread.h"
