@@ -100,6 +100,13 @@ class Compress(support.CliTest):
         self.ok("compress", self.source, "-q", "--bare", "--schema", schema, "-o", bare, TEST, "--seed=3")
         self.assert_same_bits(self.decompress(bare, "--schema", schema), self.decompress(packed))
 
+    def test_test_noise_is_the_same_for_all_threads_and_instruction_sets(self):
+        source = self.npy(np.resize(self.values, 30_000))
+        options = [TEST, "--seed=9", "--chunk-log2=12"]
+        made = {self.compress(source, *options, t, to=self.dir / "t").read_bytes() for t in ("-T1", "-T2", "-T7")}
+        self.ok("compress", source, "-q", "-f", "-o", self.dir / "t", *options, env={"GRADCODEC_KERNELS": "scalar"})
+        self.assertEqual(made, {(self.dir / "t").read_bytes()})
+
     def test_verify_rehearses(self):
         call = ["verify", self.source, "--trials=20", BQ]
         text = self.ok(*call, "--seed=1")

@@ -125,6 +125,12 @@ CASES = [
                    ("threshold", "threshold:t=0.1")]],
     case("sparse-empty", "empty.npz", "--scheme=topk:k=1%/dqsg:levels=3"),
     case("sparse-zeros", "zeros.npy", "--scheme=topk:k=1%", "--chunk-log2=12"),
+    *[case("binomial-" + n, "real.npz", "--scheme=bq:" + s + ",noise=test")
+      for n, s in [("small", "clip=0.001,bits=1,m=1"), ("noise", "clip=0.01,bits=4,m=2000"),
+                   ("large", "clip=0.1,bits=15,m=32768")]],
+    case("binomial-chunks", "long.npy", "--scheme=bq:clip=0.01,bits=2,m=12,noise=test", "--chunk-log2=12", "--worker=3"),
+    case("binomial-floats", "types.npz", "--scheme=bq:clip=0.01,bits=8,m=99,noise=test"),
+    case("binomial-bare", "real.npz", "--scheme=bq:clip=0.01,bits=4,m=2000,noise=test", bare="binomial-noise"),
 ]
 
 
