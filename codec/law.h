@@ -35,6 +35,9 @@ struct Law {
 
   bool operator==(const Law&) const = default;
 
+  // Of `two`, as all that adds up laws computes it.
+  double variance_of_two() const { return (hi - lo) * (hi - lo) * f * (1 - f); }
+
   static Law at(double error) { return {point, error, error, 0}; }
 
   // Subtractive dither of this step (Schuchman 1964).

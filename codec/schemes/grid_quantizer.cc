@@ -330,7 +330,7 @@ double GridEncoder::variance_of(std::span<const float> values, double step) cons
   double variance = 0;
   for (const float value : values) {
     const Law law = decoder_.law_of(value, step);
-    variance += law.kind == Law::two ? -law.lo * law.hi : law.lo * law.lo;
+    variance += law.kind == Law::two ? law.variance_of_two() : law.lo * law.lo;
   }
   return variance;
 }

@@ -181,7 +181,7 @@ class MultiscaleEncoder final : public Encoder {
       for (const float value : read(chunks_[i], code)) {
         const Law law = decoder_.law_of(value);
         if (law.kind != Law::two) continue;
-        variance -= law.lo * law.hi;
+        variance += law.variance_of_two();
         largest = std::max(largest, law.hi - law.lo);
       }
     }

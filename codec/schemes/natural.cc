@@ -159,7 +159,7 @@ class NaturalEncoder final : public Encoder {
       Code code;
       for (const float value : read(chunks_[i], code)) {
         const Law law = NaturalDecoder::law_of(value);
-        if (law.kind == Law::two) variance -= law.lo * law.hi;
+        if (law.kind == Law::two) variance += law.variance_of_two();
       }
     }
     promise.variance = variance;

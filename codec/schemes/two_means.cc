@@ -196,7 +196,7 @@ class MeansEncoder final : public Encoder {
     symbols.resize(static_cast<size_t>(range.count));
     const std::span<const float> x = read(range, code);
     decoder_.pieces().each(range, [&](size_t number, size_t at, size_t size) {
-      const Levels levels = levels_of(x.subspan(at, size), code, number);
+      const Levels levels = levels_of(x.subspan(at, size), at, code, number);
       for (size_t i = at; i < at + size; ++i) symbols[i] = MeansDecoder::is_below(x[i], levels);
       if (decoded.empty()) return;
       for (size_t i = at; i < at + size; ++i) decoded[i] = levels[symbols[i]];
@@ -212,16 +212,22 @@ class MeansEncoder final : public Encoder {
       code.params.clear();
       code.exceptions.clear();
       const std::span<const float> x = read(chunks_[i], code);
+      auto next = code.exceptions.cbegin();
       decoder_.pieces().each(chunks_[i], [&](size_t number, size_t at, size_t size) {
         const std::span<const float> values = x.subspan(at, size);
-        const Levels levels = levels_of(values, code, number);
-        for (const float value : values) {
-          const double e = MeansDecoder::law_of(value, levels).lo;
+        const Levels levels = levels_of(values, at, code, number);
+        for (size_t j = 0; j < size; ++j) {
+          if (next != code.exceptions.end() && next->index == at + j) {  // kept: no error
+            ++next;
+            continue;
+          }
+          const auto value = static_cast<double>(values[j]);
+          const double e = MeansDecoder::law_of(values[j], levels).lo;
           error += e * e;
           largest = std::max(largest, std::fabs(e));
-          norm2 += static_cast<double>(value) * static_cast<double>(value);
+          norm2 += value * value;
         }
-        const Sides sides = sides_of(values);
+        const Sides sides = sides_in(values, at, code);
         whole.add(sides);
         kept += sides.kept(means_);
       });
@@ -229,16 +235,25 @@ class MeansEncoder final : public Encoder {
     if (decoder_.pieces().row == 0) kept = whole.kept(means_);
     Promise promise;
     promise.independent = promise.projection = true;
-    if (code.exceptions.empty() && !has_exceptions_) promise.variance = error;
+    promise.variance = error;
     promise.max_error = largest;
-    if (norm2 > 0 && !has_exceptions_) promise.delta = kept / norm2 * (1 - 0x1p-20);
+    if (norm2 > 0) promise.delta = kept / norm2 * (1 - 0x1p-20);
     return promise;
   }
 
  private:
+  // Of a piece that begins at `at` in the chunk: what the chunk sets aside is 0 there, and counts in no mean.
+  static Sides sides_in(std::span<const float> values, size_t at, const Code& code) {
+    Sides sides = sides_of(values);
+    sides.count[0] -= static_cast<uint64_t>(std::count_if(
+        code.exceptions.begin(), code.exceptions.end(),
+        [&](const Exception& exception) { return exception.index >= at && exception.index < at + values.size(); }));
+    return sides;
+  }
+
   // Those of a piece, stored in `code` where rows have their own.
-  Levels levels_of(std::span<const float> values, Code& code, size_t number) const {
-    if (decoder_.pieces().row != 0) put_levels(means_, sides_of(values).levels(means_), code.params);
+  Levels levels_of(std::span<const float> values, size_t at, Code& code, size_t number) const {
+    if (decoder_.pieces().row != 0) put_levels(means_, sides_in(values, at, code).levels(means_), code.params);
     return decoder_.levels_of(code, number);
   }
 

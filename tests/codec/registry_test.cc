@@ -38,7 +38,7 @@ TEST_CASE("a scheme's text is strict") {
   CHECK(parse_scheme("dither:nmse=1e-3").stored_text() == "dither");
   CHECK(std::get<double>(parse_scheme("dither:nmse=0.1").params.at("nmse")) == 0.1);
   refused("", "no scheme");
-  refused("dqs", "raw, dqsg, dither");
+  refused("dqs", "raw, dither, dqsg, ");
   refused("dqsg", "needs 'levels=...'");
   refused("dqsg:", "KEY=VALUE");
   refused("dqsg:levels", "KEY=VALUE");

@@ -189,7 +189,7 @@ class Pages(Case):
 
     def check_bare(self, options):
         self.run_program("compress", "x.npz", "-o", "x.gradz", *options, "-q")
-        self.run_program("info", "x.gradz", "--schema-out", "x.schema", "-q")
+        self.run_program("info", "x.gradz", "--schema-out", "x.schema", "-q", "-f")
         self.run_program("compress", "x.npz", "-o", "x.bare", *options, "--bare", "--schema", "x.schema", "-q")
         message, bare, schema = ((self.path / name).read_bytes() for name in ("x.gradz", "x.bare", "x.schema"))
         self.assertEqual(page_decoder.decode_bare(schema, bare), page_decoder.decode_message(message))

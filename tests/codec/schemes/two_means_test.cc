@@ -90,6 +90,15 @@ TEST_CASE("rows have means of their own, cut where chunks are") {
   CHECK(signs.decoded[8] == -1.75F);
 }
 
+TEST_CASE("values that are kept count in no mean, of the tensor or of a row") {
+  const float kept = 3e38F;
+  const Matrix rows({1, 3, kept, -4, 5, 7, -kept, -1}, 4);
+  const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
+  CHECK(one_chunk(rows, "onebit:axis=row", inputs).decoded == std::vector<float>{2, 2, kept, -4, 6, 6, -kept, -1});
+  CHECK(one_chunk(rows, "onebit", inputs).decoded == std::vector<float>{4, 4, kept, -2.5F, 4, 4, -kept, -2.5F});
+  CHECK(one_chunk(rows, "sign", inputs).decoded[0] == 3.5F);
+}
+
 TEST_CASE("means that no values have are refused") {
   const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
   const auto restore = [&](const char* text, std::initializer_list<float> means) {
