@@ -39,10 +39,13 @@ void check_coder(const TensorPlan& plan, Exit code) {
   }
 }
 
+// Whether the sizes of what it writes follow from alphabet and count, always.
+bool is_fixed_rate(const Coder& coder) { return coder.fixed_size(2, 1).has_value(); }
+
 // Of a chunk's parameters and streams, where it is the same whatever the values are.
 std::optional<uint64_t> fixed_payload_size(const Decoder& decoder, const Coder& coder, Range range) {
   const std::optional<uint64_t> params = decoder.params_size(range);
-  if (!params || decoder.inner() != nullptr) return std::nullopt;
+  if (!params || decoder.inner() != nullptr || !is_fixed_rate(coder)) return std::nullopt;
   const StreamShapes shapes = decoder.streams({}, range);
   if (shapes.size() != 1) return std::nullopt;
   const std::optional<uint64_t> size = coder.fixed_size(shapes[0].alphabet, shapes[0].count);
@@ -162,7 +165,7 @@ class ByteEncoder final : public TensorEncoder {
     stream.bytes.resize(work.bytes.size());
     split_planes(work.bytes, dtype_.word_size(), stream.bytes);
     frame.form = write_streams(work.code.streams, coder_, forms, frame.payload);
-    frame.sized = coder_.fixed_size(0, stream.bytes.size()).has_value();
+    frame.sized = is_fixed_rate(coder_);
     frame.exceptions.clear();
     return checksum(work.bytes, 0);
   }
@@ -180,7 +183,9 @@ class ByteDecoder final : public TensorDecoder {
 
   std::string describe() const override { return ""; }
 
-  std::optional<uint64_t> payload_size(Range range) const override { return coder_.fixed_size(0, bytes_of(range)); }
+  std::optional<uint64_t> payload_size(Range range) const override {
+    return is_fixed_rate(coder_) ? coder_.fixed_size(0, bytes_of(range)) : std::nullopt;
+  }
 
   const Decoder* scheme() const override { return nullptr; }
 

@@ -108,6 +108,21 @@ CASES = [
     case("rotated-exceptions", "special.npz", "--scheme=rotate:block=4/dither:nmse=0.1", KEEP),
     case("rotated-drive-exceptions", "special.npz", "--scheme=drive", KEEP, decode=([], ["--dtype=f8"])),
     case("rotated-bare", "real.npz", "--scheme=rotate/dqsg:levels=5", bare="rotated-dqsg"),
+    *[case("rounded-" + n, "real.npz", "--scheme=" + s)
+      for n, s in [("qsgd", "qsgd:s=4"), ("qsgd-max", "qsgd:s=200,norm=max"), ("qsgd-tensor", "qsgd:s=3,bucket=0"),
+                   ("adaquant", "adaquant:s0=2,loss0=2.3,loss=0.4"), ("terngrad", "terngrad:clip=2.5"),
+                   ("natural", "natural"), ("maxnorm", "maxnorm:bits=6"), ("multiscale", "multiscale:bits=2-5-9"),
+                   ("grid", "grid:step=0.001"), ("uniform", "uniform:bits=5,bucket=100"), ("sign", "sign"),
+                   ("sign-row", "sign:axis=row"), ("onebit", "onebit"), ("onebit-row", "onebit:axis=row")]],
+    case("rounded-shared-scale", "real.npz", "--scheme=maxnorm:bits=3", "--shared-scale=0.5", "--worker=7"),
+    *[case("rounded-chunks-" + n, "long.npy", "--scheme=" + s, "--chunk-log2=12", coder=c)
+      for n, s, c in [("qsgd", "qsgd:s=1,bucket=1000", RANS_DITHER), ("natural", "natural", RANS_DITHER),
+                      ("multiscale", "multiscale", RANS_DITHER), ("onebit", "onebit:axis=row", RANS)]],
+    *[case("rounded-exceptions-" + n, "special.npz", "--scheme=" + s, KEEP)
+      for n, s in [("qsgd", "qsgd:s=2"), ("natural", "natural"), ("multiscale", "multiscale"), ("grid", "grid:step=1e-9"),
+                   ("onebit", "onebit:axis=row"), ("uniform", "uniform:bits=2")]],
+    case("rounded-bare-multiscale", "real.npz", "--scheme=multiscale:bits=2-5-9", bare="rounded-multiscale"),
+    case("rounded-bare-natural", "real.npz", "--scheme=natural", bare="rounded-natural"),
     *[case("sparse-" + n, "real.npz", "--scheme=" + s)
       for n, s in [("topk", "topk:k=1%"), ("topk-all", "topk:k=100%"), ("topk-dense", "topk:k=70%"),
                    ("threshold", "threshold:t=0.001"), ("randk", "randk:k=10%"),

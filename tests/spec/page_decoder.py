@@ -381,7 +381,7 @@ class Decoder:
         if self.scheme is None:
             return size * self.tensor.item
         params = self.scheme.fixed_params(size)
-        if params is None or self.scheme.inner:
+        if params is None or self.scheme.inner or self.scheme.streams_vary:
             return None
         streams = self.scheme.streams(Code(0, size, []))
         return params + packed_size(streams[0].alphabet, size) if len(streams) == 1 else None

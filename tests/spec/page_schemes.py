@@ -52,6 +52,7 @@ class Code:
 class Scheme:
     """A tensor's, from its stored parameters."""
     inner = None
+    streams_vary = False  # with more than the number of elements
 
     def fixed_params(self, count):
         """Bytes of a chunk's parameters, if they are the same for all of `count` elements."""
@@ -326,6 +327,7 @@ def rice_list(reader, k, n):
 
 class Sparse(Scheme):
     """sparsifier.md"""
+    streams_vary = True
 
     def __init__(self, stored, place, drawn, shared, below):
         self.place, self.drawn, self.shared = place, drawn, shared

@@ -168,7 +168,7 @@ CASES = {
         "form 3": one_frame(STEP + SYMBOLS, form=3), "bit 31": one_frame(STEP + SYMBOLS, form=8),
         "dtype 16": file(schema=schema(tensors=(tensor(dtype=b"\x10"),))),
         "descriptor": file(schema=schema(tensors=(tensor(dtype=b"\x00\x01Q"),))),
-        "scheme": scheme_text(b"later:x=1"), "composition": scheme_text(b"raw/dither"),
+        "scheme": scheme_text(b"later:x=1"), "composition": scheme_text(b"later/dither"),
         "sum": scheme_text(b"raw+dither"), "coder": scheme_text(b"dqsg:levels=3", coder=99),
     },
 }
