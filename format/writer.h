@@ -14,11 +14,11 @@ namespace gradcodec {
 // One frame: how to read it, its payload in three parts, and all of it as it is written.
 struct Frame {
   Form form = Form::coder;
-  Bytes params;      // the tensor's stored parameters, if they are in this frame
-  Bytes exceptions;  // serialized list, or empty
-  Bytes payload;     // the chunk's parameters and streams
+  Bytes params;        // the tensor's stored parameters, if they are in this frame
+  Bytes exceptions;    // serialized list, or empty
+  Bytes payload;       // the chunk's parameters and streams
   bool sized = false;  // the payload's size, in Form::coder, follows from what stands before it
-  Bytes sealed;      // head, payload and check, once made
+  Bytes sealed;        // head, payload and check, once made
 
   uint64_t size() const { return params.size() + exceptions.size() + payload.size(); }
 };

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "codec/levels/normal.h"
 #include "codec/buckets.h"
+#include "codec/levels/normal.h"
 
 namespace gradcodec {
 namespace {
