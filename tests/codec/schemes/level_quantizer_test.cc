@@ -96,7 +96,7 @@ TEST_CASE("values decode to a neighbour, unbiased and with the variance promised
       if (bucket == 0) layout.scale = covering_scale(0, extent_of(x).max, layout.levels);
       INFO("bucket " << bucket << (with_zero ? "" : ", no 0"));
       std::vector<double> sum(x.size());
-      double squares = 0, along = 0, energy = 0;
+      double squares = 0, along = 0;
       constexpr uint64_t kTrials = 60;
       for (uint64_t seed = 0; seed < kTrials; ++seed) {
         const LevelEncoder encoder(tensor, layout, inputs_of(seed), choice_for(layout.levels));
@@ -106,7 +106,6 @@ TEST_CASE("values decode to a neighbour, unbiased and with the variance promised
           along += (static_cast<double>(trip.decoded[i]) - static_cast<double>(x[i])) * static_cast<double>(x[i]);
         }
       }
-      for (const float value : x) energy += static_cast<double>(value) * static_cast<double>(value);
       const Promise promise = LevelEncoder(tensor, layout, inputs_of(0), choice_for(layout.levels)).promise();
       if (bucket == 1) {
         CHECK(*promise.variance == 0);  // each value is its own scale
