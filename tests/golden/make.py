@@ -39,6 +39,12 @@ CASES = [
     *[case(f"dqsg-{n}", "real.npz", f"--scheme=dqsg:levels={n}", decode=NARROW) for n in (3, 5, 255, 257, 65535)],
     *[case(f"dqsg-{n}-bucket-{b}", "real.npz", f"--scheme=dqsg:levels={n},bucket={b}")
       for n, b in [(3, 512), (5, 7), (257, 100), (65535, 1)]],
+    *[case(f"levels-{n}", "real.npz", f"--scheme={s}")
+      for n, s in [("nuqsgd", "nuqsgd:s=3"), ("nuqsgd-whole", "nuqsgd:s=30,bucket=0"), ("alq", "alq:s=3"),
+                   ("alq-many", "alq:s=126,bucket=100"), ("amq", "amq:s=6"), ("amq-whole", "amq:s=2,bucket=0")]],
+    case("levels-exceptions", "special.npz", "--scheme=alq:s=2,bucket=3", KEEP),
+    case("levels-bare", "real.npz", "--scheme=alq:s=3", bare="levels-alq"),
+    case("levels-rans-dither", "real.npz", "--scheme=nuqsgd:s=3", coder=RANS_DITHER),
     case("dqsg-5-clip", "real.npz", "--scheme=dqsg:levels=5,clip=2.5"),
     *[case(f"dither-{t}", "real.npz", f"--scheme=dither:nmse={t}") for t in ("0.3", "0.1", "0.001", "1e-8")],
     case("dither-bucket", "real.npz", "--scheme=dither:nmse=0.1,bucket=100"),
