@@ -35,12 +35,15 @@ SecretWords::SecretWords() {
 SecretWords::~SecretWords() { sodium_memzero(key_.data(), key_.size()); }
 
 void SecretWords::fill(std::span<uint32_t> words) {
+  if (words.empty()) return;
   std::array<unsigned char, sizeof(uint64_t)> nonce;
   std::memcpy(nonce.data(), &calls_, sizeof(calls_));
   ++calls_;
   crypto_stream_chacha20(reinterpret_cast<unsigned char*>(words.data()), words.size_bytes(), nonce.data(), key_.data());
 }
 
-void wipe(std::span<uint32_t> words) { sodium_memzero(words.data(), words.size_bytes()); }
+void wipe(std::span<uint32_t> words) {
+  if (!words.empty()) sodium_memzero(words.data(), words.size_bytes());
+}
 
 }  // namespace gradcodec
