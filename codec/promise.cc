@@ -18,7 +18,7 @@ Promise chain(const Promise& first, const Promise& second) {
   return both;
 }
 
-Promise sum(const Promise& a, const Promise& b) {
+Promise sum_of(const Promise& a, const Promise& b) {
   Promise both;
   if (a.target != nullptr || b.target != nullptr) return both;
   both.unbiased = b.unbiased;

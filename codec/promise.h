@@ -39,6 +39,6 @@ Promise chain(const Promise& first, const Promise& second);
 
 // C(x) = A(x) + B(x - A(x)), B's random numbers its own: unbiased iff B is; omega = omega_b (1 - delta_a), where A's
 // contraction is one.
-Promise sum(const Promise& a, const Promise& b);
+Promise sum_of(const Promise& a, const Promise& b);
 
 }  // namespace gradcodec

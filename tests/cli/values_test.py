@@ -264,7 +264,7 @@ class Narrowing(support.CliTest):
 
 @support.slow
 class Slow(Means):
-    SEEDS = 4000
+    SEEDS = 2000
 
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ TEST_CASE("each error is one that its law allows, and promises follow from the l
   }
 }
 
-TEST_CASE("mean and variance of the errors are those of the laws, for every scheme") {
+TEST_CASE("mean and variance of the errors are those of the laws, for every scheme", "[statistical]") {
   std::vector<float> outlier(1000, 0.01F);
   outlier[321] = 1;
   const std::vector<float> one = {0.3F}, some = {0.1F, -0.7F, 1e-3F, 0.4F, 0.9F}, rare(500, 1e-30F), same(500, 0.3F);

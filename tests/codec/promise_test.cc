@@ -182,7 +182,7 @@ TEST_CASE("chain and sum: what is unbiased for another target than its input pro
   const VectorTensor other(x);
   Promise first = dither("dither:nmse=0.1", 0).promise(x), second = dither("dither:nmse=0.1", 1).promise(x);
   second.target = &other;
-  for (const Promise& both : {chain(first, second), sum(first, second)}) {
+  for (const Promise& both : {chain(first, second), sum_of(first, second)}) {
     CHECK_FALSE(both.unbiased);
     CHECK_FALSE(both.omega);
     CHECK_FALSE(both.max_error);
@@ -195,7 +195,7 @@ TEST_CASE("sum: the error is that of the second on what the first leaves") {
   const size_t k = 100;
   const Values rest = difference(x, largest(x, k));
   const Stage second = dither("dither:nmse=0.25", 1);
-  const Promise both = sum(promise_of_largest(x, k), second.promise(rest));
+  const Promise both = sum_of(promise_of_largest(x, k), second.promise(rest));
   REQUIRE(both.unbiased);
   REQUIRE(both.omega);
   REQUIRE(both.variance);
@@ -214,7 +214,7 @@ TEST_CASE("sum: the error is that of the second on what the first leaves") {
 TEST_CASE("sum: of two contractions, what is left of what is left") {
   const Values x = varied(2000);
   const Values kept = largest(x, 50), rest = difference(x, kept), more = largest(rest, 100);
-  const Promise both = sum(promise_of_largest(x, 50), promise_of_largest(rest, 100));
+  const Promise both = sum_of(promise_of_largest(x, 50), promise_of_largest(rest, 100));
   CHECK_FALSE(both.unbiased);
   REQUIRE(both.delta);
   CHECK(norm2(difference(rest, more)) == Approx((1 - *both.delta) * norm2(x)));

@@ -173,7 +173,7 @@ TEST_CASE("a subset: honest, and broken ones") {
   check_caught(preferring, filled, {"bias overall", "linear x", "linear x/var", "linear 1", "linear sign"});
 }
 
-TEST_CASE("binomial noise: honest, and broken ones") {
+TEST_CASE("binomial noise: honest, and broken ones", "[statistical]") {
   const Floats tensor = large();
   check_honest(drawn(noisy, true), tensor, 5);
   CHECK(finding(run(drawn(noisy, true), tensor).at(0), "variance").verdict == Verdict::kept);
@@ -197,7 +197,7 @@ TEST_CASE("binomial noise: honest, and broken ones") {
   check_caught(quieter, tensor, {"variance"});
 }
 
-TEST_CASE("lattice cells: honest, and broken ones") {
+TEST_CASE("lattice cells: honest, and broken ones", "[statistical]") {
   const Floats tensor = large();
   check_honest(drawn(celled, true), tensor, 5);
   CHECK(finding(run(drawn(celled, true), tensor).at(0), "variance").verdict == Verdict::kept);
@@ -230,7 +230,7 @@ TEST_CASE("lattice cells: honest, and broken ones") {
   check_caught(drawn(celled, true, repeated), tensor, {"lag 2"});
 }
 
-TEST_CASE("two stages, the first a draw: each is tested by itself") {
+TEST_CASE("two stages, the first a draw: each is tested by itself", "[statistical]") {
   const Floats tensor = large();
   // A tenth of the elements, scaled, and then rounded.
   const auto statement = [](const Bend& first, const Bend& last) {
@@ -274,7 +274,7 @@ TEST_CASE("two stages, the first a draw: each is tested by itself") {
   CHECK(run(statement(unscaled, {}), tensor).at(0).reason() == nullptr);
 }
 
-TEST_CASE("two stages, the first a rotation: laws hold where it leads, and it is undone") {
+TEST_CASE("two stages, the first a rotation: laws hold where it leads, and it is undone", "[statistical]") {
   Floats tensor = large();
   tensor.resize(9997);                              // three padded
   const auto rotate = [](std::span<float> block) {  // Hadamard's, of four

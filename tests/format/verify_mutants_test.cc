@@ -148,7 +148,7 @@ TEST_CASE("tensors that draw the same numbers are caught between tensors", "[slo
   }
 }
 
-TEST_CASE("the shortest of eight encodings is caught along x") {
+TEST_CASE("the shortest of eight encodings is caught along x", "[statistical]") {
   const std::vector<MemoryTensor> tensors = {{"b", gradient("fc2.bias", 98)}};
   for (const Dither dither : {Dither::half, Dither::subtractive}) {
     const Quantizer scheme("shortest of eight", dither, shortest_of(8));
@@ -181,7 +181,7 @@ TEST_CASE("rounding to a step that is not the one stored is caught", "[slow]") {
 
 // On these values every error's law is symmetric, and the errors of all elements together are uniform: half of them are
 // within a quarter of a step, the other half beyond.
-TEST_CASE("a dither half as wide is caught by the variance against size alone, where sizes say where errors are") {
+TEST_CASE("a dither half as wide is caught by the variance against size alone, where sizes say where errors are", "[statistical]") {
   const Tally tally = run(Quantizer("narrow dither", Dither::subtractive, narrow_dither()),
                           {{"w", halves_and_zeros(100000)}}, {"var |x|"});
   INFO(tally.text());
@@ -189,7 +189,7 @@ TEST_CASE("a dither half as wide is caught by the variance against size alone, w
   CHECK(tally.only());
 }
 
-TEST_CASE("a dither of 8 bits is caught by uniformity alone, where values are zeros") {
+TEST_CASE("a dither of 8 bits is caught by uniformity alone, where values are zeros", "[statistical]") {
   std::vector<float> x(100000, 0.0F);
   x[0] = 1;
   const Tally tally = run(Quantizer("coarse dither", Dither::subtractive, coarse_dither()), {{"w", x}}, {"uniformity"});

@@ -109,7 +109,7 @@ std::vector<TensorFindings> check_honest(const std::vector<MemoryTensor>& tensor
 
 }  // namespace
 
-TEST_CASE("at a rate of 5 % for false alarms, 2,000 honest dumps give no more than that") {
+TEST_CASE("at a rate of 5 % for false alarms, 2,000 honest dumps give no more than that", "[statistical]") {
   const std::vector<Case> all = cases();
   const std::vector<const Scheme*> schemes = {&half_dither_scheme(), find_scheme("dqsg")};
   uint64_t alarms = 0;

@@ -124,7 +124,7 @@ TEST_CASE("a point far below its target may be off by float64's rounding") {
   CHECK(broken(findings_of(DrawnTrials(x, laws, 4, 1, one_up), at_level(kLevel))) == "support");
 }
 
-TEST_CASE("e-values of honest errors that are drawn together have a mean of at most 1") {
+TEST_CASE("e-values of honest errors that are drawn together have a mean of at most 1", "[statistical]") {
   // All alike, the errors of a subset sum up to the same every time; one alone carries all; and in between.
   const std::vector<std::vector<float>> cases = {{0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F},
                                                  {0.01F, 0.02F, 1.9F, -0.01F, 0.03F, 0.01F},
@@ -151,7 +151,7 @@ TEST_CASE("e-values of honest errors that are drawn together have a mean of at m
   }
 }
 
-TEST_CASE("honest errors that are drawn together, sums, and vectors: few false alarms at a rate of 5 %") {
+TEST_CASE("honest errors that are drawn together, sums, and vectors: few false alarms at a rate of 5 %", "[statistical]") {
   uint64_t alarms = 0;
   const uint64_t runs = 2000;
   for (uint64_t run = 0; run < runs; ++run) {
@@ -170,7 +170,7 @@ TEST_CASE("honest errors that are drawn together, sums, and vectors: few false a
   CHECK(alarms <= 131);  // the 99.9 % point of Bin(2000, 0.05)
 }
 
-TEST_CASE("plain scores of sums and vectors are those of a normal law, of a subset no larger") {
+TEST_CASE("plain scores of sums and vectors are those of a normal law, of a subset no larger", "[statistical]") {
   const std::vector<float> x = spread_values(3000, 1);
   const uint64_t runs = 250;
   for (const auto& [name, kind] : kKinds) {
@@ -191,7 +191,7 @@ TEST_CASE("plain scores of sums and vectors are those of a normal law, of a subs
   }
 }
 
-TEST_CASE("faults of errors that are drawn together, of sums, and of vectors are found by the tests that should") {
+TEST_CASE("faults of errors that are drawn together, of sums, and of vectors are found by the tests that should", "[statistical]") {
   const std::vector<float> x = spread_values(20000, 2);
   for (const auto& [name, kind] : kKinds) {
     const TensorFindings honest = tested(DrawnTrials(x, laws_of(x, kind), 64, 3), kind);
