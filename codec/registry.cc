@@ -13,6 +13,7 @@
 #include "codec/schemes/alq.h"
 #include "codec/schemes/amq.h"
 #include "codec/schemes/bq.h"
+#include "codec/schemes/choose.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/drive.h"
@@ -166,13 +167,13 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {&raw_scheme(),        &dither_scheme(),   &dqsg_scheme(),      &lattice_scheme(),
-                                     &qsgd_scheme(),       &terngrad_scheme(), &natural_scheme(),   &maxnorm_scheme(),
-                                     &multiscale_scheme(), &nuqsgd_scheme(),   &alq_scheme(),       &amq_scheme(),
-                                     &tqsgd_scheme(),      &tnqsgd_scheme(),   &tbqsgd_scheme(),    &adaquant_scheme(),
-                                     &grid_scheme(),       &uniform_scheme(),  &sign_scheme(),      &onebit_scheme(),
-                                     &topk_scheme(),       &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
-                                     &drive_scheme(),      &eden_scheme(),     &rotq_scheme(),      &bq_scheme()};
+  static const std::array schemes = {
+      &raw_scheme(),    &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
+      &qsgd_scheme(),   &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
+      &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
+      &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
+      &onebit_scheme(), &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
+      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),    &bq_scheme()};
   return schemes;
 }
 

@@ -30,12 +30,6 @@ constexpr std::array<ParamSpec, 3> kParams = {{
 
 uint64_t bucket_of(const Params& params) { return static_cast<uint64_t>(integer_of(params, "bucket")); }
 
-// step = rms sqrt(12 T) = sqrt(12 T (sum of squares / n)), float64 but for the last rounding.
-float step_for_nmse(double squares, uint64_t n, double nmse) {
-  if (squares == 0) return 0;
-  return clamp_step(std::sqrt(12.0 * nmse * (squares / static_cast<double>(n))));
-}
-
 class Dither final : public Scheme {
  public:
   std::string_view name() const override { return "dither"; }

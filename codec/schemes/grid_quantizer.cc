@@ -103,6 +103,11 @@ Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& lay
   return reach;
 }
 
+float step_for_nmse(double squares, uint64_t n, double nmse) {
+  if (squares == 0) return 0;
+  return clamp_step(std::sqrt(12.0 * nmse * (squares / static_cast<double>(n))));
+}
+
 uint32_t level_for(float magnitude, float step) {
   if (step == 0) return 0;
   // The quotient of two float32 is an integer in float64 only if it is one: its distance to the next is 2^-24 or more.
@@ -114,6 +119,14 @@ GridDecoder::GridDecoder(const GridLayout& layout, const Inputs& inputs)
     : layout_(layout), draws_(inputs.random.draws(Purpose::rounding, inputs.stage)) {}
 
 std::unique_ptr<Decoder> GridDecoder::restore(GridLayout layout, ByteReader& stored, const Inputs& inputs) {
+  if (layout.stores_layout) {
+    const auto rounding = stored.get<uint8_t>();
+    if (rounding > 1) stored.fail("says rounding " + std::to_string(rounding) + ", which is neither 0 nor 1");
+    layout.rounding = rounding == 0 ? Rounding::subtractive : Rounding::half;
+    layout.bucket = stored.get_varint();
+    if (layout.bucket > kMaxBucket) stored.fail("says buckets of more than 4194304 elements");
+    if (layout.bucket != 0 && rounding != 0) stored.fail("says buckets beside rounding 1");
+  }
   if (layout.bucket == 0) {
     layout.step = stored.get<float>();
     if (!is_step(layout.step)) stored.fail("holds a step that is not 0 or from 2^-126 to 2^126");
@@ -129,6 +142,10 @@ std::unique_ptr<Decoder> GridDecoder::restore(GridLayout layout, ByteReader& sto
 
 Bytes GridDecoder::stored() const {
   Bytes out;
+  if (layout_.stores_layout) {
+    put(out, static_cast<uint8_t>(layout_.rounding == Rounding::half ? 1 : 0));
+    put_varint(out, layout_.bucket);
+  }
   if (layout_.bucket == 0) put(out, layout_.step);
   if (layout_.stores_level) put_varint(out, layout_.max_level);
   return out;
@@ -144,9 +161,12 @@ StreamShapes GridDecoder::streams(const Code&, Range range) const {
 }
 
 std::string GridDecoder::describe() const {
+  std::string layout;
+  if (layout_.stores_layout) layout = layout_.rounding == Rounding::half ? "not subtracted, " : "subtracted, ";
+  if (layout_.stores_layout && layout_.bucket != 0) layout += "buckets of " + std::to_string(layout_.bucket) + ", ";
   const std::string step =
       layout_.bucket == 0 ? "step " + number_text(static_cast<double>(layout_.step), 4) : "a step a bucket";
-  return step + ", M " + std::to_string(layout_.max_level);
+  return layout + step + ", M " + std::to_string(layout_.max_level);
 }
 
 void GridDecoder::contexts(const Code&, size_t, Range range, std::span<uint16_t> out) const {

@@ -35,10 +35,11 @@ enum class Rounding : uint8_t { subtractive, half, nearest };
 
 // How both sides lay a tensor out.
 struct GridLayout {
-  uint64_t bucket = 0;        // elements a step; 0: one step for the tensor. Buckets restart in each chunk
-  uint32_t max_level = 0;     // M: symbols are q + M, q from -M to M
-  bool stores_level = false;  // M is a stored parameter, else it follows from the scheme's text
-  float step = 0;             // of the whole tensor, if bucket is 0
+  uint64_t bucket = 0;         // elements a step; 0: one step for the tensor. Buckets restart in each chunk
+  uint32_t max_level = 0;      // M: symbols are q + M, q from -M to M
+  bool stores_layout = false;  // bucket and rounding are stored parameters too
+  bool stores_level = false;   // M is a stored parameter, else it follows from the scheme's text
+  float step = 0;              // of the whole tensor, if bucket is 0
   Rounding rounding = Rounding::subtractive;
 };
 
@@ -57,6 +58,10 @@ float step_for_range(float max, uint32_t max_level);
 
 // The smallest usable float32 step that is at least `step` and has max_level * step >= max; 0 if max is 0.
 float step_at_least(double step, float max, uint32_t max_level);
+
+// The step under which subtractive dither of n values, `squares` their sum of squares, has an error of nmse times that:
+// rms sqrt(12 nmse), float64 but for the last rounding.
+float step_for_nmse(double squares, uint64_t n, double nmse);
 
 // The smallest M with M * step >= magnitude, at most kMaxLevel; 0 if step is 0.
 uint32_t level_for(float magnitude, float step);
@@ -78,7 +83,7 @@ class GridDecoder final : public Decoder {
  public:
   GridDecoder(const GridLayout& layout, const Inputs& inputs);
 
-  // Takes step (if bucket is 0) and M (if it is stored) from `stored` into the layout given.
+  // Takes bucket and rounding, step (if bucket is 0) and M, those that are stored, from `stored` into the layout given.
   static std::unique_ptr<Decoder> restore(GridLayout layout, ByteReader& stored, const Inputs& inputs);
 
   Bytes stored() const override;

@@ -22,6 +22,9 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"dither",
        {"dither:nmse=0.1", "dither:nmse=1e-8", "dither:nmse=1e4", "dither:nmse=0.001,bucket=100",
         "dither:nmse=0.3,bucket=1", "dither:step=0.01", "dither:step=1e-37", "dither:step=1e37"}},
+      {"choose",
+       {"choose:nmse=0.1", "choose:nmse=1e-8", "choose:nmse=1e4", "choose:nmse=2", "choose:bits=1", "choose:bits=0.01",
+        "choose:bits=16"}},
       // Test noise, as secret noise is never the same: bq_test has that.
       {"bq",
        {"bq:clip=0.5,bits=4,m=32,noise=test", "bq:clip=1e-30,bits=1,m=1,noise=test",

@@ -7,6 +7,7 @@
 #include "format/verify_support.h"
 #include "mutants/half_dither.h"
 #include "mutants/mutants.h"
+#include "mutants/shortest_choice.h"
 
 using namespace gradcodec;
 
@@ -158,6 +159,25 @@ TEST_CASE("the shortest of eight encodings is caught along x", "[statistical]") 
   }
 }
 
+TEST_CASE("the shortest of several choices is caught along x, and choose is not", "[statistical]") {
+  const std::vector<MemoryTensor> tensors = {{"b", gradient("fc2.bias", 98)}};
+  uint64_t caught = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    for (const Scheme* scheme : {&shortest_choice_scheme(), find_scheme("choose")}) {
+      VerifyOptions options = verify_options(*scheme, {{"nmse", 0.5}}, seed);
+      options.trials = 2000;
+      const TensorFindings findings = verify(tensors, options).at(0);
+      INFO(scheme->name() << ", seed " << seed << ": " << joined(broken(findings)));
+      if (scheme == &shortest_choice_scheme()) {
+        caught += holds(broken(findings), "linear x");
+      } else {
+        CHECK(findings.reason() == nullptr);
+      }
+    }
+  }
+  CHECK(caught == kSeeds);
+}
+
 TEST_CASE("rounding to a step that is not the one stored is caught", "[slow]") {
   // Scaled so that bfloat16 rounds the step down by 0.37 %, and up by 0.35 %.
   const std::vector<float> down = scaled(gradient("fc1.weight", 100000), 1.38F);
@@ -181,7 +201,8 @@ TEST_CASE("rounding to a step that is not the one stored is caught", "[slow]") {
 
 // On these values every error's law is symmetric, and the errors of all elements together are uniform: half of them are
 // within a quarter of a step, the other half beyond.
-TEST_CASE("a dither half as wide is caught by the variance against size alone, where sizes say where errors are", "[statistical]") {
+TEST_CASE("a dither half as wide is caught by the variance against size alone, where sizes say where errors are",
+          "[statistical]") {
   const Tally tally = run(Quantizer("narrow dither", Dither::subtractive, narrow_dither()),
                           {{"w", halves_and_zeros(100000)}}, {"var |x|"});
   INFO(tally.text());

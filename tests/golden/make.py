@@ -83,6 +83,9 @@ CASES = [
     case("rans-dither-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER),
     case("rans-dither-nmse", "real.npz", "--scheme=dither:nmse=0.1", coder=RANS_DITHER),
     case("rans-dither-chunks", "long.npy", "--scheme=dqsg:levels=5,bucket=1000", "--chunk-log2=12", coder=RANS_DITHER),
+    *[case("choose-" + n, "real.npz", "--scheme=choose:" + s, coder=RANS_DITHER)
+      for n, s in [("nmse", "nmse=0.1"), ("large-nmse", "nmse=4"), ("bits", "bits=2"), ("few-bits", "bits=0.3")]],
+    case("choose-rows", "rows.npy", "--scheme=choose:nmse=0.01", "--chunk-log2=12", coder=RANS_DITHER),
     case("rans-large", "real.npz", "--scheme=dqsg:levels=4097", coder=RANS_DITHER),
     case("rans-raw", "types.npz", "--scheme=raw", coder=RANS),
     case("rans-bare", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER, bare="rans-dither-dqsg"),
@@ -178,6 +181,8 @@ def inputs():
         "fortran.npy": np.asfortranarray(weights[:60].reshape(6, 10)),
         "big-endian.npy": weights[:60].astype(">f8"),
         "zeros.npy": np.zeros(5000, np.int8).astype(np.float16),
+        # Rows of one magnitude each.
+        "rows.npy": np.copysign(np.arange(8, 15, dtype=np.float32).repeat(600) / 8, weights[:4200]).reshape(7, 600),
         "long.npy": weights[:4500].astype(np.float16),
     }
     for name, value in arrays.items():

@@ -508,6 +508,10 @@ def scheme_of(text, stored, place):
         return Grid(stored, place, "subtractive", bucket, int(params["levels"]) // 2)
     if name == "dither":
         return Grid(stored, place, "subtractive", bucket)
+    if name == "choose":
+        half, bucket = stored.uint(1), stored.varint()
+        require(half <= 1 and bucket <= 2**22 and not (half and bucket), "rounding and bucket")
+        return Grid(stored, place, "half" if half else "subtractive", bucket)
     if name == "bq":
         return Binomial(stored, int(params["bits"]), int(params["m"]))
     if name == "lattice":
