@@ -2,6 +2,7 @@
 #include "mutants/shortest_choice.h"
 
 #include <array>
+#include <bit>
 #include <limits>
 
 #include "codec/coders/rans.h"
@@ -31,6 +32,19 @@ size_t bytes_of(const GridEncoder& encoder, uint64_t size, uint64_t chunk_len) {
   return bytes;
 }
 
+constexpr uint32_t kSteps = 8;
+
+// Which of the steps it is stands in its last bits, so that the decoder finds the draws.
+float marked(float step, uint32_t number) {
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(step) & ~(kSteps - 1)) | number);
+}
+
+Inputs inputs_for(float step, const Inputs& inputs) {
+  Inputs own = inputs;
+  own.stage = static_cast<uint8_t>(std::bit_cast<uint32_t>(step) % kSteps);
+  return own;
+}
+
 class ShortestChoice final : public Scheme {
  public:
   std::string_view name() const override { return "shortest choice"; }
@@ -42,16 +56,15 @@ class ShortestChoice final : public Scheme {
   void check(const Params&, bool) const override {}
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
-    constexpr int kSteps = 8;
     const Energy energy = scan_energy(tensor, inputs);
     std::unique_ptr<Encoder> best;
     size_t fewest = std::numeric_limits<size_t>::max();
-    for (int i = 0; i < kSteps; ++i) {
+    for (uint32_t i = 0; i < kSteps; ++i) {
       GridLayout layout = {.stores_level = true};
       const double nmse = real_of(params, "nmse") * (1 - i / 256.0);
-      layout.step = step_for_nmse(energy.squares, tensor.size(), nmse);
+      layout.step = marked(step_for_nmse(energy.squares, tensor.size(), nmse), i);
       layout.max_level = level_for(energy.extent.max, layout.step);
-      auto encoder = std::make_unique<GridEncoder>(tensor, layout, inputs, GridChoice{});
+      auto encoder = std::make_unique<GridEncoder>(tensor, layout, inputs_for(layout.step, inputs), GridChoice{});
       const size_t bytes = bytes_of(*encoder, tensor.size(), inputs.chunk_len);
       if (bytes >= fewest) continue;
       fewest = bytes;
@@ -61,7 +74,8 @@ class ShortestChoice final : public Scheme {
   }
 
   std::unique_ptr<Decoder> restore(const Params&, ByteReader& stored, const Inputs& inputs) const override {
-    return GridDecoder::restore({.stores_level = true}, stored, inputs);
+    ByteReader ahead = stored;
+    return GridDecoder::restore({.stores_level = true}, stored, inputs_for(ahead.get<float>(), inputs));
   }
 };
 

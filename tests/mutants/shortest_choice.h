@@ -5,9 +5,9 @@
 
 namespace gradcodec {
 
-// `choose` as it must not be: the message is encoded under several steps, none of which passes the error asked for, and
-// the one whose bytes are fewest is sent. It declares the law and the promise of the quantizer under that step.
-// Parameter: nmse.
+// `choose` as it must not be: the message is encoded under several steps, each with draws of its own and none beyond
+// the error asked for, and the one whose bytes are fewest is sent. It declares the law and the promise of the quantizer
+// under that step. Parameter: nmse.
 const Scheme& shortest_choice_scheme();
 
 }  // namespace gradcodec
