@@ -17,7 +17,7 @@ namespace gradcodec {
 void CommonOptions::declare(CLI::App& app) {
   app.add_option("-T,--threads", threads, "threads; 0: one a core (the bytes are the same for any number)");
   app.add_option("--memory", memory, "most memory that a part of a file may ask for [4G]");
-  app.add_flag("-q,--quiet", quiet, "say nothing but errors");
+  app.add_flag("-q,--quiet", quiet, "say nothing but errors, and what is not private");
   app.add_flag("-v,--verbose", verbose, "say what the work is done with");
   app.add_flag("-k,--keep")->group("");  // as in zstd: inputs are always kept
 }
@@ -30,7 +30,11 @@ unsigned CommonOptions::thread_count() const {
 uint64_t CommonOptions::memory_limit() const { return parse_size(memory, "--memory"); }
 
 void CommonOptions::say(std::string_view line) const {
-  if (!quiet) std::fprintf(stderr, "gradcodec: %.*s\n", static_cast<int>(line.size()), line.data());
+  if (!quiet) warn(line);
+}
+
+void CommonOptions::warn(std::string_view line) const {
+  std::fprintf(stderr, "gradcodec: %.*s\n", static_cast<int>(line.size()), line.data());
 }
 
 void CommonOptions::say_machine() const {

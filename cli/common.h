@@ -16,10 +16,11 @@ struct CommonOptions {
   bool quiet = false, verbose = false;
 
   void declare(CLI::App& app);
-  unsigned thread_count() const;          // as many as there are cores for 0
-  uint64_t memory_limit() const;          // bytes
-  void say(std::string_view line) const;  // on stderr, unless quiet
-  void say_machine() const;               // if verbose: the instruction set and the number of threads
+  unsigned thread_count() const;           // as many as there are cores for 0
+  uint64_t memory_limit() const;           // bytes
+  void say(std::string_view line) const;   // on stderr, unless quiet
+  void warn(std::string_view line) const;  // on stderr, quiet or not
+  void say_machine() const;                // if verbose: the instruction set and the number of threads
 };
 
 // `wanted` is true for names that match the glob (all, if it is empty).

@@ -93,11 +93,11 @@ void say_privacy(const CommonOptions& common, const PrivacyArguments& args, cons
   const Release release = choice.scheme->release(choice.params);
   const Coverage coverage = coverage_of(schema, choice.stored_text());
   if (!release.secret) {
-    common.say("NOT PRIVATE: the noise is made for tests, and whoever knows the seed can subtract it");
+    common.warn("NOT PRIVATE: the noise is made for tests, and whoever knows the seed can subtract it");
     return;
   }
   if (coverage.raw > 0) {
-    common.say("NOT PRIVATE: " + with_commas(coverage.raw) + " tensors of the file are as they were, by raw or so");
+    common.warn("NOT PRIVATE: " + with_commas(coverage.raw) + " tensors of the file are as they were, by raw or so");
   }
   if (coverage.values == 0) return;
   const Question question = question_of(args);

@@ -98,6 +98,9 @@ void check_message_options(const VerifyArguments& args) {
         "a .gradz file is one message, and has its scheme, coder, seed and chunks: of the options of coding only "
         "--scheme, as compress was given it, has a place here");
   }
+  if (args.scheme.empty() && !args.shared_scale.empty()) {
+    throw Error(Exit::usage, "--shared-scale needs --scheme, as compress was given it");
+  }
   const bool testing = !args.scheme.empty() || !args.alpha.empty() || !args.margin.empty() || !args.messages.empty();
   if (args.against.empty() && testing) {
     throw Error(Exit::usage, "--scheme, --alpha, --margin and --messages need the dump: --against DUMP");

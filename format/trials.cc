@@ -261,19 +261,31 @@ kernels::Draws EncodedTrials::narrowing(uint64_t trial) const {
 }
 
 StoredTrials::StoredTrials(const StoredMessage& message, size_t tensor, std::unique_ptr<DumpTensor> values,
-                           const MessageId& id, const SchemeChoice* choice)
+                           const MessageId& id, const SchemeChoice* choice, std::optional<float> shared_scale)
     : message_(message),
       number_(tensor),
       values_(std::move(values)),
       chunk_len_(message.schema().chunk_len(message.schema().tensors[tensor])),
       random_(id, static_cast<uint32_t>(tensor)) {
   if (choice == nullptr) return;
-  encoder_ = choice->prepare(*values_, {random_, kFirstStage, chunk_len_, Nonfinite::keep});
+  Inputs inputs{random_, kFirstStage, chunk_len_, Nonfinite::keep};
+  if (choice->takes_shared_scale()) inputs.shared_scale = shared_scale;
+  encoder_ = prepared(*choice, inputs);
   promise_ = encoder_->promise();
   if (encoder_->decoder().stored() != message.stored_params(tensor)) {
     parameters_fault_ = "the file has " + message.decoder(tensor)->describe() + ", this scheme stores " +
                         encoder_->decoder().describe() + " for the dump";
+    if (choice->takes_shared_scale() && !shared_scale) parameters_fault_ += "; or is --shared-scale missing here?";
   }
+}
+
+std::unique_ptr<Encoder> StoredTrials::prepared(const SchemeChoice& choice, Inputs inputs) const {
+  std::unique_ptr<Encoder> encoder = choice.prepare(*values_, inputs);
+  const Bytes stored = message_.stored_params(number_);
+  if (encoder->decoder().stored() == stored || encoder->decoder().fitted_levels().empty()) return encoder;
+  inputs.kept_levels = message_.decoder(number_)->fitted_levels();
+  std::unique_ptr<Encoder> keeping = choice.prepare(*values_, inputs);
+  return keeping->decoder().stored() == stored ? std::move(keeping) : std::move(encoder);
 }
 
 std::vector<uint64_t> StoredTrials::periods() const {

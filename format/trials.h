@@ -82,9 +82,10 @@ class EncodedTrials final : public ValueTrials {
 class StoredTrials final : public ValueTrials {
  public:
   // Tensor `tensor` of the message, of a lossy scheme, and its values. `choice`: what compress was given, if that is
-  // known; then the file's parameters must be those that it stores, and its promise is put to the test.
+  // known; then the file's parameters must be those that it stores, and its promise is put to the test. Levels may be
+  // kept ones: the file's are tried too.
   StoredTrials(const StoredMessage& message, size_t tensor, std::unique_ptr<DumpTensor> values, const MessageId& id,
-               const SchemeChoice* choice);
+               const SchemeChoice* choice, std::optional<float> shared_scale);
 
   uint64_t size() const override { return values_->size(); }
   uint64_t chunk_len() const override { return chunk_len_; }
@@ -100,6 +101,8 @@ class StoredTrials final : public ValueTrials {
   void prepare(unsigned) const override {}
 
  private:
+  std::unique_ptr<Encoder> prepared(const SchemeChoice& choice, Inputs inputs) const;
+
   const StoredMessage& message_;
   size_t number_;
   std::unique_ptr<DumpTensor> values_;

@@ -353,7 +353,7 @@ void verify_scheme(Source& source, const VerifyOptions& options, Progress& progr
 
 void verify_message(const StoredMessage& message, Source& dump, const SchemeChoice* choice,
                     const VerifyOptions& options, Progress& progress, const TakeFindings& take) {
-  StoredBench bench(message, dump, choice);
+  StoredBench bench(message, dump, choice, options.compress.shared_scale);
   Verifier(bench, options, progress, take).run();
 }
 

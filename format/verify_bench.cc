@@ -100,10 +100,12 @@ std::unique_ptr<ByteCheck> EncodingBench::open_bytes(size_t tensor) {
   return std::make_unique<EncodedBytes>(plan(tensor), source_.open(tensor));
 }
 
-StoredBench::StoredBench(const StoredMessage& message, Source& dump, const SchemeChoice* choice)
+StoredBench::StoredBench(const StoredMessage& message, Source& dump, const SchemeChoice* choice,
+                         std::optional<float> shared_scale)
     : message_(message),
       dump_(dump),
       choice_(choice),
+      shared_scale_(shared_scale),
       id_(id_of(message.schema(), message.message())),
       partners_(match_tensors(message.schema(), dump)) {
   const bool any = std::any_of(partners_.in_dump.begin(), partners_.in_dump.end(), [](const auto& p) { return p; });
@@ -139,7 +141,8 @@ std::unique_ptr<ValueTrials> StoredBench::open_values(size_t tensor) {
   auto values = std::make_unique<DumpTensor>(dump_.tensors()[partner], dump_.open(partner));
   const Schema& schema = message_.schema();
   const bool chosen = choice_ != nullptr && schema.schemes[schema.tensors[tensor].scheme].text == chosen_;
-  return std::make_unique<StoredTrials>(message_, tensor, std::move(values), id_, chosen ? choice_ : nullptr);
+  return std::make_unique<StoredTrials>(message_, tensor, std::move(values), id_, chosen ? choice_ : nullptr,
+                                        shared_scale_);
 }
 
 std::unique_ptr<ByteCheck> StoredBench::open_bytes(size_t tensor) {

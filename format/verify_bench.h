@@ -64,7 +64,8 @@ class EncodingBench final : public VerifyBench {
 class StoredBench final : public VerifyBench {
  public:
   // Throws Error(usage) if `choice` is not the scheme of any tensor of the file, and what match_tensors throws.
-  StoredBench(const StoredMessage& message, Source& dump, const SchemeChoice* choice);
+  StoredBench(const StoredMessage& message, Source& dump, const SchemeChoice* choice,
+              std::optional<float> shared_scale);
   const Schema& schema() const override { return message_.schema(); }
   uint64_t trials() const override { return 1; }
   bool knows_encoder() const override { return message_.message().digests; }  // which were compared
@@ -80,6 +81,7 @@ class StoredBench final : public VerifyBench {
   const StoredMessage& message_;
   Source& dump_;
   const SchemeChoice* choice_;
+  std::optional<float> shared_scale_;
   std::string chosen_;  // its stored text
   MessageId id_;
   Partners partners_;

@@ -41,6 +41,26 @@ class KeptLevels(support.CliTest):
         result = run("verify", self.dir / "new.gradz", "--against", self.dir / "new.npz")
         self.assertEqual(result.code, OK, result.out)
 
+    def test_verify_takes_kept_levels_for_what_the_scheme_stores(self):
+        for scheme in ("alq:s=4", "amq:s=3"):
+            self.compress("old.npz", "old.gradz", scheme, OK)
+            self.keeping("old.gradz", scheme, OK)
+            result = run("verify", self.dir / "new.gradz", "--against", self.dir / "new.npz", "--scheme", scheme)
+            self.assertEqual(result.code, OK, result.out)
+        # Other bytes than those of the levels must still be what the dump gives.
+        result = run("verify", self.dir / "new.gradz", "--against", self.dir / "old.npz", "--scheme", scheme)
+        self.assertEqual(result.code, 1, result.out)
+
+    def test_verify_takes_the_scale_that_was_shared(self):
+        self.compress("new.npz", "shared.gradz", "maxnorm:bits=4", OK, "--shared-scale", "200")
+        verify = ["verify", self.dir / "shared.gradz", "--against", self.dir / "new.npz", "--scheme", "maxnorm:bits=4"]
+        self.assertEqual(run(*verify, "--shared-scale", "200").code, OK)
+        result = run(*verify)
+        self.assertEqual(result.code, 1, result.out)
+        self.assertIn(b"--shared-scale", result.out)
+        self.assertEqual(run(*verify, "--shared-scale", "100").code, 1)
+        self.assertEqual(run("verify", self.dir / "shared.gradz", "--shared-scale", "200").code, USAGE)
+
     def test_the_same_levels_kept_are_the_same_bytes(self):
         self.keeping("old.gradz", "alq:s=4", OK, "old.npz")
         self.assertEqual((self.dir / "new.gradz").read_bytes(), (self.dir / "old.gradz").read_bytes())

@@ -22,6 +22,14 @@ class Compress(support.CliTest):
     def said(self, *options):
         return self.ok("compress", self.source, "-f", "-o", self.dir / "o", *options).err
 
+    def test_quiet_or_not_what_is_not_private_is_said(self):
+        np.savez(self.dir / "two.npz", a=np.ones(50, "f4"), b=np.ones(3, "i4"))
+        for source, options in ((self.source, [TEST]), (self.dir / "two.npz", [BQ])):
+            result = support.run("compress", source, "-q", "-f", "-o", self.dir / "quiet", *options)
+            self.assertEqual(result.code, 0, result.err)
+            self.assertIn("NOT PRIVATE", result.err)
+            self.assertEqual(result.err.count("\n"), 1, result.err)
+
     def test_epsilon_is_said_with_what_it_rests_on(self):
         text = self.said(BQ)
         for part in ("1,000 values", "delta 1e-06", "1 client,", "Bin(2,000, 1/2)", "any other, 16 levels",
