@@ -222,6 +222,10 @@ class Scheme {
 
   virtual Inner inner() const { return Inner::none; }
 
+  // About the bytes that it works in for each value of a chunk, either way, beside the values, symbols and exceptions
+  // that every scheme has.
+  virtual unsigned work_per_value() const { return 0; }
+
   // Whether it takes Inputs::shared_scale.
   virtual bool takes_shared_scale() const { return false; }
 
@@ -263,6 +267,7 @@ struct SchemeChoice {
   bool draws() const { return scheme->draws() || (inner && inner->draws()); }
   bool takes_shared_scale() const { return scheme->takes_shared_scale() || (inner && inner->takes_shared_scale()); }
   bool is_private() const { return scheme->is_private(); }
+  unsigned work_per_value() const { return scheme->work_per_value() + (inner ? inner->work_per_value() : 0); }
 
   SchemeChoice rehearsed() const;  // Scheme::rehearsed
 

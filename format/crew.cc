@@ -9,15 +9,20 @@
 namespace gradcodec {
 
 Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole) {
+  std::vector<uint64_t> scheme_work;
+  for (const StoredScheme& scheme : schema.schemes) {
+    scheme_work.push_back(parse_stored_scheme(scheme.text).work_per_value());
+  }
   uint64_t cost = 1;
   for (const SchemaTensor& tensor : schema.tensors) {
     const uint64_t len = whole ? tensor.info.size() : std::min(tensor.info.size(), schema.chunk_len(tensor));
     // Elements as bytes and once more on their way, float32 values twice, symbols, a payload of two bytes at most, and
-    // what the coder works in: of raw's tensors a byte is a symbol.
+    // what the coder (of raw's tensors a byte is a symbol) and the scheme work in.
     const uint64_t item = tensor.info.dtype.item_size();
     const StoredScheme& scheme = schema.schemes[tensor.scheme];
     const Coder* coder = find_coder(scheme.coder);
-    const uint64_t work = coder == nullptr ? 0 : coder->work_per_symbol() * (scheme.text == "raw" ? item : 1);
+    const uint64_t coding = coder == nullptr ? 0 : coder->work_per_symbol() * (scheme.text == "raw" ? item : 1);
+    const uint64_t work = coding + scheme_work[tensor.scheme];
     cost = std::max(cost, item == 0 ? 1 : len * (2 * item + 12 + work));
   }
   if (cost > memory) {

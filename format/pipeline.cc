@@ -1,5 +1,7 @@
 // What a message is, planned before it is written and understood before it is read; compressor.cc and decompressor.cc
-// do the work. SPDX-License-Identifier: Apache-2.0
+// do the work.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "format/pipeline.h"
 
 #include <algorithm>

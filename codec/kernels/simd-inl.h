@@ -1,6 +1,7 @@
 // What simd.cc, simd_levels.cc and simd_hadamard.cc share: vector types, Philox by blocks, and the loop over the blocks
-// of a stretch. Included once for each instruction set, which is why there is no #pragma once. SPDX-License-Identifier:
-// Apache-2.0
+// of a stretch. Included once for each instruction set, which is why there is no #pragma once.
+//
+// SPDX-License-Identifier: Apache-2.0
 #if defined(GRADCODEC_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef GRADCODEC_SIMD_INL_H
 #undef GRADCODEC_SIMD_INL_H

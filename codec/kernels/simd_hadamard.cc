@@ -1,6 +1,8 @@
 // The Walsh-Hadamard transform and random signs for every instruction set: compiled, and bound to the bits of
 // hadamard.cc, as simd.cc says. Every butterfly of the definition is here once, after those that it depends on; only
-// the order among independent ones differs. SPDX-License-Identifier: Apache-2.0
+// the order among independent ones differs.
+//
+// SPDX-License-Identifier: Apache-2.0
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/kernels/simd_hadamard.cc"
 

@@ -1,5 +1,7 @@
 // Rounding to a table of levels for every instruction set: compiled, and bound to the bits of scalar.cc, as simd.cc
-// says. SPDX-License-Identifier: Apache-2.0
+// says.
+//
+// SPDX-License-Identifier: Apache-2.0
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/kernels/simd_levels.cc"
 

@@ -7,7 +7,9 @@
 //            rounded down
 //
 // Where every vector escapes, there is no joint stream: high rates are coded by coordinates alone. Where none does, it
-// is the only one. SPDX-License-Identifier: Apache-2.0
+// is the only one.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,7 @@
 // Classes of blocks of symbols, by how large the symbols are: what lets a static model follow rows of zeros and layers
-// of different scale. A decoder is told the class of each block before its symbols. SPDX-License-Identifier: Apache-2.0
+// of different scale. A decoder is told the class of each block before its symbols.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // Jhunjhunwala, Gadhikar, Joshi, Eldar, "Adaptive quantization of model updates for communication-efficient federated
 // learning" (AdaQuantFL), ICASSP 2021, arXiv 2102.04487: s = s0 sqrt(loss0 / loss), rounded up; the quantizer is
-// QSGD's. SPDX-License-Identifier: Apache-2.0
+// QSGD's.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/adaquant.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 // Vargaftik et al., "DRIVE: one-bit distributed mean estimation", arXiv 2105.08339: a random rotation, signs, a scale
-// for each block. SPDX-License-Identifier: Apache-2.0
+// for each block.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/drive.h"
 
 #include <array>

@@ -1,5 +1,7 @@
 // Ramezani-Kebrya et al., "NUQSGD: Provably communication-efficient data-parallel SGD via nonuniform quantization",
-// JMLR 22 (114), 2021, section 3. SPDX-License-Identifier: Apache-2.0
+// JMLR 22 (114), 2021, section 3.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/nuqsgd.h"
 
 #include <array>

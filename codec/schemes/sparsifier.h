@@ -20,6 +20,9 @@
 
 namespace gradcodec {
 
+// Scheme::work_per_value of a sparsifier: keys, places and values of what is kept.
+inline constexpr unsigned kSparsifierWork = 24;
+
 // What is kept of a tensor. Both sides have it.
 struct Kept {
   uint64_t size = 0;                    // of the tensor

@@ -1,5 +1,7 @@
 // Wen et al., "TernGrad: Ternary gradients to reduce communication in distributed deep learning", NeurIPS 2017: QSGD
-// with one level a side, the largest magnitude of the tensor, after clipping. SPDX-License-Identifier: Apache-2.0
+// with one level a side, the largest magnitude of the tensor, after clipping.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/terngrad.h"
 
 #include <algorithm>

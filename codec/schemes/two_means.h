@@ -1,6 +1,8 @@
 // The quantizer to one bit, which `sign` and `onebit` are presets of: whether x < 0, decoded to a mean of the values of
 // that sign, of the whole tensor or of each row. Without chance, and a projection: of all that may be decoded from
-// these bits, the means are nearest to x. SPDX-License-Identifier: Apache-2.0
+// these bits, the means are nearest to x.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "codec/scheme.h"

@@ -215,7 +215,7 @@ class Natural(Scheme):
         self.place = place
         self.k = stored.varint()
         lowest = stored.varint() if self.k else 0
-        require(lowest + self.k <= 277, "exponents")
+        require(lowest + self.k <= 276, "exponents")
         self.lowest = lowest - 149
 
     def streams(self, code):
