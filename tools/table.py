@@ -7,9 +7,9 @@
     tools/table.py --coders DUMP...            bits a value by coder
     tools/table.py --check README.md DUMP...   whether the file has these numbers in a table of the same dumps
 
-Runs build/release/gradcodec, or GRADCODEC. Whole files are counted, names, checks and index included. With --seed 1 bits and
-NMSE are always the same, those of `zstd` with one version of it. Speeds are of one thread that has the first dump's values in
-memory, again and again up to --size; finding scales and choosing elements is included, reading and writing files is not.
+Runs build/release/gradcodec, or GRADCODEC. Whole files are counted, names, checks and index included. With --seed 1
+bits and NMSE are always the same, those of `zstd` with one version of it. Speeds are of one thread that has the first
+dump's values in memory, again and again up to --size; finding scales and choosing elements is included, files are not.
 """
 import argparse
 import json
