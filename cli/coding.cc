@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "cli/losses.h"
 #include "cli/numbers.h"
 #include "format/dumps/open.h"
 
@@ -61,6 +62,9 @@ void CodingArguments::declare(CLI::App& app) {
       ->check(CLI::IsMember({"error", "keep"}));
   app.add_option("--shared-scale", shared_scale,
                  "the largest magnitude among all workers, so that their symbols can be summed (maxnorm, multiscale)");
+  app.add_option("--loss-attribute", loss_attribute,
+                 "HDF5 attribute with the loss, on the group of each step or around it, for adaquant without loss=... "
+                 "(and loss0=..., then that of the first step)");
   app.add_option("--chunk-log2", chunk, "log2 of the elements a chunk, 12 to 22 [18]");
   app.add_flag("--as-bf16", as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
@@ -68,7 +72,8 @@ void CodingArguments::declare(CLI::App& app) {
 
 CompressOptions CodingArguments::options(const CommonOptions& common) const {
   CompressOptions options;
-  options.scheme = parse_scheme(scheme.empty() ? kDefaultScheme : std::string_view(scheme));
+  const std::string text = scheme.empty() ? std::string(kDefaultScheme) : scheme;
+  options.scheme = parse_scheme(loss_attribute.empty() ? text : with_any_loss(text));
   options.coders = coders_of(*this);
   if (options.scheme.is_private() && !coder.empty() && coder != options.coder_of(*options.scheme.scheme).name()) {
     throw Error(Exit::usage, "scheme '" + scheme + "' goes by the coder pack alone, not by " + coder +
@@ -92,6 +97,17 @@ CompressOptions CodingArguments::options(const CommonOptions& common) const {
   options.threads = common.thread_count();
   options.memory = common.memory_limit();
   return options;
+}
+
+void CodingArguments::complete(CompressOptions& options, const Source& source, const Schema& schema,
+                               std::string_view file) const {
+  if (loss_attribute.empty()) return;
+  try {
+    options.own_schemes = with_losses(scheme, loss_attribute, source, schema, options.scheme);
+  } catch (Error& error) {
+    error.in_file(file);
+    throw;
+  }
 }
 
 std::unique_ptr<Source> CodingArguments::open(const std::shared_ptr<RandomFile>& file,

@@ -13,6 +13,7 @@ namespace gradcodec {
 
 struct CodingArguments {
   std::string scheme, coder, level, seed, worker, step, nonfinite = "error", min_elements, chunk, shared_scale;
+  std::string loss_attribute;
   std::vector<std::string> include, exclude;
   bool as_bf16 = false, drop_unsupported = false;
 
@@ -20,6 +21,9 @@ struct CodingArguments {
 
   // Throws Error(usage). Without --seed the system gives one.
   CompressOptions options(const CommonOptions& common) const;
+
+  // What of the options is in the dump itself, once it is known which tensors have the scheme: losses. Throws Error.
+  void complete(CompressOptions& options, const Source& source, const Schema& schema, std::string_view file) const;
 
   // Opens the dump; says what is left out of it. Throws Error(usage) for a glob that matches no tensor.
   std::unique_ptr<Source> open(const std::shared_ptr<RandomFile>& file, const CommonOptions& common) const;

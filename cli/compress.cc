@@ -168,6 +168,7 @@ int run_compress(const CompressArguments& args) {
   try {
     const std::unique_ptr<Source> source = args.open(file, args.common);
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
+    args.complete(options, *source, schema, file->name());
     if (levels) options.kept_levels = keep_levels(*levels, schema);
     const Origin second = args.bare ? InputStream(args.schema).origin() : levels ? levels->file().origin() : Origin{};
     OutputFile output(output_path(args), args.force, file->origin(), second);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -7,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/numbers.h"
 #include "codec/registry.h"
+#include "codec/synopsis.h"
 
 namespace gradcodec {
 namespace {
@@ -20,27 +22,73 @@ struct SchemesArguments {
 
 constexpr std::array<const char*, 5> kKinds = {"integer", "real", "choice", "list", "amount"};
 
-std::string indented(std::string_view text) {
-  std::string out = "  ";
-  for (const char c : text) out += c == '\n' ? std::string("\n  ") : std::string(1, c);
-  return out;
+// Today no scheme carries anything from one message to the next.
+constexpr const char* kState = "none: each message stands alone";
+
+std::string spec_page(const Scheme& scheme) { return "spec/schemes/" + std::string(scheme.name()) + ".md"; }
+
+std::string example_command(const Scheme& scheme) {
+  return "gradcodec compress grads.h5 --scheme " + example_of(scheme);
+}
+
+// A parameter's name, what it does, what it may be and what it is if not given.
+void print_param(const ParamSpec& spec, size_t width) {
+  const std::string name(spec.name);
+  const std::string fallback = spec.required            ? "required"
+                               : !spec.fallback.empty() ? "default " + std::string(spec.fallback)
+                                                        : "optional";
+  std::printf("  %-*s  %s; %s; %s\n", static_cast<int>(width), name.c_str(), std::string(spec.help).c_str(),
+              range_text(spec).c_str(), fallback.c_str());
 }
 
 void print_params(const Scheme& scheme) {
   if (scheme.params().empty()) std::printf("  none\n");
-  for (const ParamSpec& spec : scheme.params()) {
-    const std::string fallback = spec.required            ? "required"
-                                 : !spec.fallback.empty() ? "default " + std::string(spec.fallback)
-                                                          : "optional";
-    std::printf("  %-8s %s; %s; %s\n", std::string(spec.name).c_str(), std::string(spec.help).c_str(),
-                range_text(spec).c_str(), fallback.c_str());
-  }
+  size_t width = 0;
+  for (const ParamSpec& spec : scheme.params()) width = std::max(width, spec.name.size());
+  for (const ParamSpec& spec : scheme.params()) print_param(spec, width);
+}
+
+void print_part(const char* heading, std::string_view text) {
+  std::printf("\n%s\n  ", heading);
+  for (const char c : text) std::printf(c == '\n' ? "\n  " : "%c", c);
+  std::printf("\n");
 }
 
 void print_scheme(const Scheme& scheme) {
   std::printf("%s: %s\n\nparameters\n", std::string(scheme.name()).c_str(), std::string(scheme.summary()).c_str());
   print_params(scheme);
-  std::printf("\npromises\n%s\n\nsource\n%s\n", indented(scheme.promises()).c_str(), indented(scheme.source()).c_str());
+  if (scheme.inner() == Inner::required) std::printf("  a scheme behind it, after '/'\n");
+  if (scheme.inner() == Inner::optional) std::printf("  perhaps a scheme behind it, after '/', for what it keeps\n");
+  print_part(("promises (" + promise_word(scheme) + ")").c_str(), scheme.promises());
+  print_part("state from step to step", kState);
+  print_part("source", scheme.source());
+  print_part("example", example_command(scheme));
+  print_part("specification", spec_page(scheme));
+}
+
+void print_list() {
+  size_t names = 0, words = 0;
+  for (const Scheme* scheme : all_schemes()) {
+    names = std::max(names, scheme->name().size());
+    words = std::max(words, promise_word(*scheme).size());
+  }
+  const auto width = [](size_t size) { return static_cast<int>(size); };
+  std::printf("schemes, what they promise, their parameters: N a whole number, F any, [] may be left out\n");
+  std::printf("(gradcodec schemes NAME says more)\n");
+  for (const Scheme* scheme : all_schemes()) {
+    std::printf("  %-*s  %-*s  %s\n", width(names), std::string(scheme->name()).c_str(), width(words),
+                promise_word(*scheme).c_str(), std::string(scheme->summary()).c_str());
+    if (const std::string params = short_params(*scheme); !params.empty()) {
+      std::printf("  %-*s  %s\n", width(names), "", params.c_str());
+    }
+  }
+  names = 0;
+  for (const Coder* coder : all_coders()) names = std::max(names, coder->name().size());
+  std::printf("\ncoders (--coder)\n");
+  for (const Coder* coder : all_coders()) {
+    std::printf("  %-*s  %s\n", width(names), std::string(coder->name()).c_str(),
+                std::string(coder->summary()).c_str());
+  }
 }
 
 Json scheme_json(const Scheme& scheme) {
@@ -61,8 +109,13 @@ Json scheme_json(const Scheme& scheme) {
   return {{"name", scheme.name()},
           {"summary", scheme.summary()},
           {"params", std::move(params)},
+          {"short_params", short_params(scheme)},
+          {"promise", promise_word(scheme)},
           {"promises", scheme.promises()},
-          {"source", scheme.source()}};
+          {"state", kState},
+          {"source", scheme.source()},
+          {"example", example_command(scheme)},
+          {"specification", spec_page(scheme)}};
 }
 
 int run_schemes(const SchemesArguments& args) {
@@ -81,14 +134,7 @@ int run_schemes(const SchemesArguments& args) {
   } else if (one != nullptr) {
     print_scheme(*one);
   } else {
-    std::printf("schemes (gradcodec schemes NAME says more)\n");
-    for (const Scheme* scheme : all_schemes()) {
-      std::printf("  %-8s %s\n", std::string(scheme->name()).c_str(), std::string(scheme->summary()).c_str());
-    }
-    std::printf("\ncoders (--coder)\n");
-    for (const Coder* coder : all_coders()) {
-      std::printf("  %-11s %s\n", std::string(coder->name()).c_str(), std::string(coder->summary()).c_str());
-    }
+    print_list();
   }
   return 0;
 }

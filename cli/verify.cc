@@ -61,8 +61,9 @@ void tell(VerifyReport& report, Verify verify) {
 
 int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
-  const VerifyOptions options = options_of(args);
+  VerifyOptions options = options_of(args);
   const std::unique_ptr<Source> source = args.open(file, args.common);
+  args.complete(options.compress, *source, plan_schema(*source, options.compress), file->name());
   const Scheme& scheme = *options.compress.scheme.scheme;
   VerifySubject subject;
   subject.input = file->name();
@@ -91,7 +92,7 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
 void check_message_options(const VerifyArguments& args) {
   const bool coding = !args.coder.empty() || !args.level.empty() || !args.seed.empty() || !args.worker.empty() ||
                       !args.step.empty() || !args.chunk.empty() || !args.include.empty() || !args.exclude.empty() ||
-                      !args.min_elements.empty();
+                      !args.min_elements.empty() || !args.loss_attribute.empty();
   if (coding || !args.trials.empty()) {
     throw Error(
         Exit::usage,

@@ -50,7 +50,8 @@ class Compressor {
  private:
   TensorPlan plan(size_t tensor) const {
     const SchemaTensor& entry = schema_.tensors[tensor];
-    const SchemeChoice& scheme = schemes_[entry.scheme];
+    const auto own = options_.own_schemes.find(entry.info.name);
+    const SchemeChoice& scheme = own == options_.own_schemes.end() ? schemes_[entry.scheme] : own->second;
     const auto kept = options_.kept_levels.find(entry.info.name);
     return {entry.info,
             scheme,

@@ -33,7 +33,9 @@ struct CompressOptions {
   std::vector<std::string> include, exclude;
   uint64_t min_elements = 0;
   std::map<std::string, std::vector<float>, std::less<>> kept_levels = {};  // by tensor, instead of fitting them
-  std::optional<float> shared_scale = {};                                   // of the schemes that take one
+  // By tensor, in place of `scheme` and stored as the same text: what they differ in is the encoder's alone.
+  std::map<std::string, SchemeChoice, std::less<>> own_schemes = {};
+  std::optional<float> shared_scale = {};  // of the schemes that take one
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;

@@ -76,7 +76,12 @@ EncodingBench::EncodingBench(Source& source, const CompressOptions& options, uin
     : source_(source), options_(rehearsed(options)), trials_(trials), schema_(plan_schema(source, options_)) {
   const std::string chosen = options_.scheme.stored_text();
   for (const SchemaTensor& tensor : schema_.tensors) {
-    choices_.push_back(schema_.schemes[tensor.scheme].text == chosen ? options_.scheme : parse_scheme("raw"));
+    const auto own = options_.own_schemes.find(tensor.info.name);
+    if (own != options_.own_schemes.end()) {
+      choices_.push_back(own->second);
+    } else {
+      choices_.push_back(schema_.schemes[tensor.scheme].text == chosen ? options_.scheme : parse_scheme("raw"));
+    }
   }
 }
 

@@ -1,60 +1,197 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/table.py DUMP.h5: the README's table. Bits a value and relative squared error of schemes on a dump, as Markdown.
+"""The README's tables: what schemes, or coders, make of dumps, as Markdown.
 
-Runs build/release/gradcodec, or GRADCODEC; whole files are counted, names, checks and index included. With --seed 1 the numbers are
-always the same, those of `zstd` with one version of it.
+    tools/table.py DUMP...                     bits a value, NMSE and encoding speed of each scheme
+    tools/table.py --no-speed DUMP...          the same without speed
+    tools/table.py --coders DUMP...            bits a value by coder
+    tools/table.py --check README.md DUMP...   whether the file has these numbers in a table of the same dumps
+
+Runs build/release/gradcodec, or GRADCODEC. Whole files are counted, names, checks and index included. With --seed 1
+bits and NMSE are always the same, those of `zstd` with one version of it. Speeds are of one thread that has the first
+dump's values in memory, again and again up to --size; finding scales and choosing elements is included, files are not.
 """
+import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 
-import compare_dumps
-
-ROWS = [
-    ("raw", "zstd"),
-    ("dither:nmse=0.01", "rans-dither"),
-    ("dither:nmse=0.05", "rans-dither"),
-    ("dither:nmse=0.1", "pack"),
-    ("dither:nmse=0.1", "zstd"),
-    ("dither:nmse=0.1", "rans"),
-    ("dither:nmse=0.1", "rans-dither"),
-    ("dither:nmse=0.2", "rans-dither"),
-    ("dither:nmse=0.1,bucket=512", "rans-dither"),
-    ("dqsg:levels=3", "pack"),
-    ("dqsg:levels=3", "elias"),
-    ("dqsg:levels=3", "rans"),
-    ("dqsg:levels=3", "rans-dither"),
-    ("dqsg:levels=5,bucket=512", "rans-dither"),
-    ("dqsg:levels=255", "rans-dither"),
-    ("dqsg:levels=65535", "rans-dither"),
+# The promise is of `gradcodec schemes --json`; every scheme there is in the list.
+SCHEMES = [
+    "raw",
+    "dither:nmse=0.01",
+    "dither:nmse=0.1",
+    "dither:nmse=0.1,bucket=512",
+    "lattice:nmse=0.1",
+    "dqsg:levels=3",
+    "dqsg:levels=5,bucket=512",
+    "dqsg:levels=255",
+    "qsgd:s=4",
+    "qsgd:s=16",
+    "adaquant:s0=4,loss0=2.3,loss=0.57",
+    "terngrad",
+    "natural",
+    "maxnorm:bits=4",
+    "multiscale:bits=4-8",
+    "grid:step=0.005",
+    "nuqsgd:s=4",
+    "alq:s=4",
+    "amq:s=4",
+    "tqsgd:bits=4",
+    "tnqsgd:bits=4",
+    "tbqsgd:bits=4",
+    "rotate/dither:nmse=0.1",
+    "rotq:bits=3",
+    "drive",
+    "eden:bits=2",
+    "randk:k=10%",
+    "randk:k=10%/dqsg:levels=255",
+    "topk:k=1%",
+    "topk:k=1%/qsgd:s=4",
+    "threshold:t=0.005",
+    "sign",
+    "onebit",
+    "uniform:bits=4",
+    "bq:clip=0.05,bits=4,m=32",
 ]
+CODERS = ["pack", "elias", "zstd", "rans", "rans-dither"]
+CODED = ["dither:nmse=0.1", "dqsg:levels=3", "dqsg:levels=255"]
+USUAL = "rans-dither"
+SIZE = 1 << 24  # floats that no cache holds
+
+UNBIASED = {"exact": "exact", "unbiased": "yes", "unbiased, clipped": "clipped values", "exact along x": "along x"}
 
 
-def measure(gradcodec, dump, scheme, coder, work):
-    packed, restored = os.path.join(work, "x.gradz"), os.path.join(work, "x.h5")
-    run = lambda *arguments: subprocess.run([gradcodec, *arguments, "-q", "-f"], check=True)
-    run("compress", dump, "--scheme", scheme, "--coder", coder, "--seed", "1", "-o", packed)
-    run("decompress", packed, "-o", restored)
-    before, after = compare_dumps.tensors(dump), compare_dumps.tensors(restored)
-    values = sum(x.size for x in before.values())
-    noise = sum(((after[name].astype("f8") - x.astype("f8")) ** 2).sum() for name, x in before.items())
-    energy = sum((x.astype("f8") ** 2).sum() for x in before.values())
-    return 8 * os.path.getsize(packed) / values, noise / energy
+class Program:
+    def __init__(self, path):
+        self.path = path
+        self.promises = {scheme["name"]: scheme["promise"] for scheme in self.json("schemes")}
+
+    def run(self, *arguments):
+        return subprocess.run([self.path, *map(str, arguments)], check=True, stdout=subprocess.PIPE).stdout
+
+    def json(self, *arguments):
+        return json.loads(self.run(*arguments, "--json"))
+
+    def unbiased(self, scheme):
+        """Unbiased stages stay so one over another; what is not unbiased spoils the rest."""
+        words = [self.promises[stage.split(":")[0]] for stage in scheme.split("/")]
+        words = [word for word in words if word != "as below"]
+        worst = next((word for word in words if word != "unbiased"), "unbiased")
+        return UNBIASED.get(worst, "no")
+
+    def measure(self, dump, scheme, coder=None):
+        """Bits a value of the whole file, and NMSE."""
+        # Secret noise is never the same twice; test noise has the same law and size.
+        text = scheme + ",noise=test" if scheme.startswith("bq") else scheme
+        options = ["--coder", coder] if coder else []
+        with tempfile.TemporaryDirectory() as work:
+            packed = os.path.join(work, "x.gradz")
+            self.run("compress", dump, "-q", "-o", packed, "--scheme", text, "--seed", 1, *options)
+            whole = self.json("stats", packed, "-q", "--against", dump)["whole"]
+        return whole["bits_per_value"], whole["nmse"]
+
+    def speeds(self, dump, schemes, size, rounds):
+        """{scheme: (bytes a second, share of memcpy in the same run)}"""
+        out = {}
+        for coder in (USUAL, "zstd", "pack"):
+            mine = [scheme for scheme in schemes if coder_of(scheme) == coder]
+            if not mine:
+                continue
+            report = self.json("bench", dump, "-q", "-T1", "--coder", coder, "--size", size, "--repeats", rounds,
+                               *(f"--scheme={scheme}" for scheme in mine))
+            memcpy = report["memcpy"][0]["memcpy_gb_per_s"]
+            for row in report["combinations"]:
+                prepare = row["prepare_gb_per_s"]
+                seconds = 1 / row["encode_gb_per_s"] + (1 / prepare if prepare else 0)
+                out[row["scheme"]] = (1e3 / seconds, 1 / seconds / memcpy)
+        return out
+
+
+def coder_of(scheme):
+    """What compress takes."""
+    return "zstd" if scheme == "raw" else "pack" if scheme.startswith("bq") else USUAL
+
+
+def digits(x):
+    """Two significant digits, no exponent where there is room."""
+    return f"{x:.0f}" if x >= 9.95 else f"{x:.2g}"
+
+
+def print_table(headings, left, rows):
+    print("| " + " | ".join(headings) + " |\n|" + "---|" * left + "---:|" * (len(headings) - left))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def headings_of(dumps, names):
+    """With the dump's name only where there are several."""
+    files = [os.path.basename(dump) for dump in dumps]
+    return [name if len(dumps) == 1 else f"{name}, {file}" for file in files for name in names]
+
+
+def scheme_rows(program, dumps):
+    for scheme in SCHEMES:
+        row = [f"`{scheme}`", program.unbiased(scheme)]
+        for dump in dumps:
+            bits, nmse = program.measure(dump, scheme)
+            row += [f"{bits:.2f}", digits(nmse)]
+        yield row
+
+
+def scheme_table(program, args):
+    headings = ["scheme", "unbiased", *headings_of(args.dumps, ["bits", "NMSE"])]
+    rows = list(scheme_rows(program, args.dumps))
+    if not args.no_speed:
+        headings.append("encode, MB/s (of memcpy)")
+        speeds = program.speeds(args.dumps[0], SCHEMES, args.size, args.rounds)
+        for scheme, row in zip(SCHEMES, rows):
+            rate, share = speeds[scheme]
+            row.append(f"{digits(rate)} ({share:.2g})")
+    print_table(headings, 2, rows)
+
+
+def coder_table(program, dumps):
+    rows = ([f"`{scheme}`", coder, *(f"{program.measure(dump, scheme, coder)[0]:.2f}" for dump in dumps)]
+            for scheme in CODED for coder in CODERS)
+    print_table(["scheme", "coder", *headings_of(dumps, ["bits"])], 2, rows)
+
+
+def check(program, path, dumps):
+    """Rows of the file's table that are not what is measured, speeds apart; those by Zstandard vary with its version."""
+    with open(path, encoding="utf-8") as file:
+        written = [line.strip()[2:-2].split(" | ") for line in file if line.startswith("| `")]
+    wrong = 0
+    for row in scheme_rows(program, dumps):
+        if row[0] == "`raw`" or any(cells[:len(row)] == row for cells in written):
+            continue
+        wrong += 1
+        print(f"{path}: has no row | {' | '.join(row)} |", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    gradcodec = os.environ.get("GRADCODEC", os.path.join(root, "build", "release", "gradcodec"))
-    print("| scheme | coder | bits a value | NMSE |\n|---|---|---:|---:|")
-    with tempfile.TemporaryDirectory() as work:
-        for scheme, coder in ROWS:
-            bits, nmse = measure(gradcodec, sys.argv[1], scheme, coder, work)
-            print(f"| `{scheme}` | {coder} | {bits:.2f} | {nmse:.2g} |")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dumps", nargs="+", metavar="DUMP")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--no-speed", action="store_true")
+    what.add_argument("--coders", action="store_true")
+    what.add_argument("--check", metavar="FILE")
+    parser.add_argument("--size", type=int, default=SIZE, help="values that speed is measured on [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=3, help="of which medians are taken [%(default)s]")
+    args = parser.parse_args()
+    program = Program(os.environ.get("GRADCODEC", os.path.join(root, "build", "release", "gradcodec")))
+    missing = set(program.promises) - {stage.split(":")[0] for scheme in SCHEMES for stage in scheme.split("/")}
+    if missing:
+        sys.exit(f"tools/table.py: no row for {', '.join(sorted(missing))}")
+    if args.check:
+        return check(program, args.check, args.dumps)
+    coder_table(program, args.dumps) if args.coders else scheme_table(program, args)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

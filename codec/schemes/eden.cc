@@ -29,7 +29,7 @@ class Eden final : public Scheme {
   std::string_view name() const override { return "eden"; }
   std::span<const ParamSpec> params() const override { return kParams; }
   std::string_view summary() const override {
-    return "a random rotation of blocks, then the nearest of the best 2^bits levels for a normal law";
+    return "a random rotation of blocks, then the nearest of 2^bits normal levels";
   }
   std::string_view promises() const override { return eden::kPromises; }
   std::string_view source() const override { return "Vargaftik et al., arXiv 2108.08842"; }

@@ -16,9 +16,7 @@ class Rotate final : public Scheme {
  public:
   std::string_view name() const override { return "rotate"; }
   std::span<const ParamSpec> params() const override { return kParams; }
-  std::string_view summary() const override {
-    return "a random rotation of blocks (signs, Hadamard) over a quantizer: rotate/qsgd:s=4";
-  }
+  std::string_view summary() const override { return "a random rotation of blocks over a quantizer: rotate/qsgd:s=4"; }
   std::string_view promises() const override {
     return "what the scheme below promises of the rotated values: unbiased, omega and contraction stay what they are";
   }

@@ -437,9 +437,32 @@ class Options(support.CliTest):
         for name, scheme in listed.items():
             self.assertIn(name, text)
             page = self.ok("schemes", name).out.decode()
-            for value in (scheme["summary"], *[p["name"] for p in scheme["params"]]):
+            for value in (*(scheme[key] for key in ("summary", "state", "source", "example", "specification")),
+                          f"promises ({scheme['promise']})\n", *[f"\n  {p['name']} " for p in scheme["params"]]):
                 self.assertIn(value, page)
             self.assertEqual(json.loads(self.ok("schemes", name, "--json").out), [scheme])
+
+    def test_list_of_schemes_has_aligned_columns(self):
+        text = self.ok("schemes").out.decode()
+        self.assertLessEqual(max(map(len, text.splitlines())), 110)
+        listed = json.loads(self.ok("schemes", "--json").out)
+        names, words = (max(len(s[key]) for s in listed) for key in ("name", "promise"))
+        expected = []
+        for s in listed:
+            expected.append(f"  {s['name']:{names}}  {s['promise']:{words}}  {s['summary']}")
+            if s["short_params"]:
+                expected.append(f"  {'':{names}}  {s['short_params']}")
+        self.assertIn("\n" + "\n".join(expected) + "\n\n", text)
+        coders = text.split("coders (--coder)\n")[1].splitlines()
+        starts = {re.match(r"  \S+ +", line).end() for line in coders}
+        self.assertEqual(len(starts), 1, coders)
+
+    def test_examples_and_pages_of_schemes_are_there(self):
+        for scheme in json.loads(self.ok("schemes", "--json").out):
+            command = scheme["example"].split()
+            self.assertEqual(command[:3], ["gradcodec", "compress", "grads.h5"])
+            self.ok("compress", support.DATA / "fc.h5", "-f", "-q", "-o", self.dir / "o", *command[3:])
+            self.assertTrue((support.DATA.parents[1] / scheme["specification"]).is_file(), scheme["specification"])
 
     def test_help_and_version(self):
         for call in (["--help"], ["compress", "--help"], ["decompress", "--help"], ["info", "--help"],

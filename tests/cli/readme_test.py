@@ -37,11 +37,37 @@ class Readme(support.CliTest):
         out = self.ok("stats", "grads.h5", "--scheme", "dqsg:levels=3", "--scheme", "dither:nmse=0.1", cwd=self.dir)
         self.assert_printed(out.out.decode().splitlines()[-2:])
 
-    def test_table_of_schemes(self):
+    def table(self, *options):
         program = str(Path(os.environ["GRADCODEC"]).resolve())
-        out = subprocess.run([sys.executable, ROOT / "tools/table.py", support.DATA / "fc.h5"], capture_output=True,
-                             text=True, check=True, env={**os.environ, "GRADCODEC": program}).stdout
-        rows = [row for row in out.splitlines() if "| zstd |" not in row]
+        return subprocess.run([sys.executable, ROOT / "tools/table.py", *options, support.DATA / "fc.h5"],
+                              capture_output=True, text=True, env={**os.environ, "GRADCODEC": program})
+
+    def test_table_of_schemes(self):
+        done = self.table("--check", ROOT / "README.md")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_wrong_row_is_found(self):
+        row = next(line for line in self.lines if line.startswith("| `dqsg:levels=3` | yes | "))
+        wrong = self.dir / "README.md"
+        wrong.write_text("\n".join(self.lines).replace(row, row.replace("| yes | 0.", "| yes | 1.")))
+        done = self.table("--check", wrong)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(row.rsplit(" | ", 1)[0], done.stderr)
+
+    def test_table_has_speeds(self):
+        """The columns and rows are the README's; speeds are another machine's."""
+        done = self.table("--size=20000", "--rounds=1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = done.stdout.splitlines()
+        at = self.lines.index(rows[0])
+        written = self.lines[at:at + len(rows)]
+        self.assertEqual([row.split(" | ")[0] for row in rows], [row.split(" | ")[0] for row in written])
+        for row in rows[2:] + written[2:]:
+            self.assertRegex(row.rsplit(" | ", 1)[1], r"^\d+(\.\d+)? \(\d+(\.\d+)?(e-\d+)?\) \|$")
+
+    def test_table_of_coders(self):
+        rows = [row for row in self.table("--coders").stdout.splitlines() if "| zstd |" not in row]
         self.assertGreater(len(rows), 12)
         for row in rows:
             self.assertIn(row, self.lines)

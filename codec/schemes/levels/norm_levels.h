@@ -19,7 +19,8 @@ constexpr ParamSpec inner_levels_param(double most) {
           .min = 1,
           .max = most,
           .required = true,
-          .decoder_needs = true};
+          .decoder_needs = true,
+          .example = "4"};
 }
 
 constexpr ParamSpec norm_bucket_param(std::string_view fallback) {

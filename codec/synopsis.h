@@ -1,0 +1,23 @@
+// A scheme in short, for lists: made from what it declares, so that no list is kept by hand.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "codec/scheme.h"
+
+namespace gradcodec {
+
+// Parameters as they are written, in brackets what may be left out: "s=N[,norm=l2|max][,bucket=N]". N is a whole
+// number, F any number. What stands below follows: "k=N|N%[/SCHEME]". Empty if there is nothing to write.
+std::string short_params(const Scheme& scheme);
+
+// A whole text that parse_scheme takes, with no more parameters than it needs: "topk:k=1%", "rotate/qsgd:s=4".
+std::string example_of(const Scheme& scheme);
+
+// What its encoder promises (Promise) with those parameters: exact, unbiased, "unbiased, clipped" (for the values that
+// it limits first), contraction, "exact along x", "biased, bounded" (each error), biased; "as below" where it says no
+// more than the scheme below.
+std::string promise_word(const Scheme& scheme);
+
+}  // namespace gradcodec
