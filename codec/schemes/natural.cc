@@ -14,8 +14,8 @@
 namespace gradcodec {
 namespace {
 
-// The floor of log2 of float32 magnitudes goes from -149 to 126; one more for what is rounded up.
-constexpr int kLowest = -149, kHighest = 127;
+// Of what regular values are rounded to: 2^126, the largest of them, is a power of two and stays.
+constexpr int kLowest = -149, kHighest = 126;
 
 // 2^e, exact.
 double power_of_two(int e) { return std::ldexp(1.0, e); }
