@@ -215,7 +215,7 @@ class Natural(Scheme):
         self.place = place
         self.k = stored.varint()
         lowest = stored.varint() if self.k else 0
-        require(lowest + self.k <= 277, "exponents")
+        require(lowest + self.k <= 276, "exponents")
         self.lowest = lowest - 149
 
     def streams(self, code):
@@ -262,7 +262,9 @@ class Means(Scheme):
     def __init__(self, stored, place, two, axis):
         self.place, self.two, self.by_row = place, two, axis == "row"
         self.row = stored.varint() if self.by_row else 0
-        require(self.row or not self.by_row, "rows of nothing")
+        if self.by_row:
+            elements = sum(place.chunks)
+            require(self.row and (place.stage or elements % self.row == 0), "rows")
         self.means = None if self.by_row else self.take_means(stored)
 
     def take_means(self, reader):
