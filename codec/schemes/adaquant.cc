@@ -59,6 +59,7 @@ GridLayout layout_of(const Params& params) {
   GridLayout layout;
   layout.bucket = static_cast<uint64_t>(integer_of(params, "bucket"));
   layout.stores_level = true;
+  layout.reaches_all = true;
   layout.rounding = Rounding::half;
   return layout;
 }

@@ -201,7 +201,7 @@ void GridDecoder::check_exceptions(const Code& code, uint64_t run) const {
   for (const Exception& exception : code.exceptions) {
     const float step = layout_.bucket == 0 ? layout_.step : step_at(code.params, exception.index / run);
     // Only a step that was not chosen for the range leaves regular values beyond the last level.
-    const bool bounded = layout_.stores_level && step > 0;
+    const bool bounded = layout_.stores_level && !layout_.reaches_all && step > 0;
     const double limit = bounded ? limit_of(step) : std::numeric_limits<double>::infinity();
     const uint16_t symbol = code.streams[0].symbols[static_cast<size_t>(exception.index)];
     require_needed(exception, symbol == layout_.max_level, limit);

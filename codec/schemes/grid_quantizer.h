@@ -39,6 +39,7 @@ struct GridLayout {
   uint32_t max_level = 0;      // M: symbols are q + M, q from -M to M
   bool stores_layout = false;  // bucket and rounding are stored parameters too
   bool stores_level = false;   // M is a stored parameter, else it follows from the scheme's text
+  bool reaches_all = false;    // the step is chosen for the range, though M is stored: no regular value is set aside
   float step = 0;              // of the whole tensor, if bucket is 0
   Rounding rounding = Rounding::subtractive;
 };

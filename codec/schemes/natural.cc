@@ -1,8 +1,6 @@
 // Horvath, Ho, Horvath, Sahu, Canini, Richtarik, "Natural compression for distributed deep learning", arXiv 1905.10988:
 // x becomes one of the two powers of two about it, at random, so that its mean is kept. All in integers: with a = 2^e
-// <= |x| < 2a and |x| = a + m a / 2^23, up to 2a for m of the 2^23 draws.
-//
-// SPDX-License-Identifier: Apache-2.0
+// <= |x| < 2a and |x| = a + m a / 2^23, up to 2a for m of the 2^23 draws. SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/natural.h"
 
 #include <algorithm>
@@ -16,7 +14,7 @@
 namespace gradcodec {
 namespace {
 
-// The floor of log2 of float32 magnitudes goes from -149 to 126; one more for what is rounded up.
+// Of what regular values are rounded to: 2^126, the largest of them, is a power of two and stays.
 constexpr int kLowest = -149, kHighest = 126;
 
 // 2^e, exact.

@@ -286,12 +286,16 @@ std::unique_ptr<Encoder> prepare_means(Means means, const Tensor& tensor, const 
   return std::make_unique<MeansEncoder>(means, tensor, pieces, std::move(levels), extent.irregular > 0, inputs);
 }
 
-std::unique_ptr<Decoder> restore_means(Means means, const Params& params, ByteReader& stored, const Inputs&) {
+std::unique_ptr<Decoder> restore_means(Means means, const Params& params, ByteReader& stored, const Inputs& inputs) {
   Pieces pieces;
   Bytes levels;
   if (choice_of(params, "axis") == "row") {
     pieces.row = stored.get_varint();
     if (pieces.row == 0) stored.fail("says rows of no elements");
+    if (inputs.stage == kFirstStage && inputs.size % pieces.row != 0) {
+      stored.fail("says rows of " + std::to_string(pieces.row) + ", which " + std::to_string(inputs.size) +
+                  " elements are not made of");
+    }
   } else {
     const ByteView view = stored.get_bytes(level_size(means));
     levels.assign(view.begin(), view.end());

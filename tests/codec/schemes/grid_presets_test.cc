@@ -1,6 +1,7 @@
 // qsgd, adaquant, terngrad, maxnorm, grid, uniform: presets of the quantizer to multiples of a step. The examples are
 // those of their literature, worked by hand; laws say what the draws would do.
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -128,6 +129,25 @@ TEST_CASE("adaquant: the smallest s with s^2 loss at least s0^2 loss0") {
   CHECK(levels("s0=2,loss0=1,loss=1e-30") == "M 32767");
   CHECK_THROWS_WITH(parse_scheme("adaquant:s0=2,loss0=1"), Catch::Contains("needs 'loss=...'"));
   CHECK_THROWS_WITH(parse_scheme("adaquant:s0=2,loss0=1,loss=0"), Catch::Contains("'loss'"));
+}
+
+TEST_CASE("adaquant: no regular value is set aside, though M is stored") {
+  const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
+  const auto decode = [&](const char* text, float kept) {
+    Bytes stored;
+    put(stored, 1.0F);  // step
+    put_varint(stored, 1);
+    ByteReader reader(stored, "stored");
+    Code code;
+    code.streams = {{3, {1}, {}}};
+    code.exceptions = {{0, std::bit_cast<uint32_t>(kept)}};
+    std::vector<float> out(1);
+    parse_stored_scheme(text).restore(reader, inputs)->decode(code, {0, 1}, out);
+  };
+  CHECK_NOTHROW(decode("grid", 32768.0F));
+  CHECK_THROWS_AS(decode("grid", 32767.0F), Error);
+  CHECK_NOTHROW(decode("adaquant:bucket=0", INFINITY));
+  CHECK_THROWS_AS(decode("adaquant:bucket=0", 32768.0F), Error);
 }
 
 TEST_CASE("terngrad: the example, and clipping about zero") {

@@ -120,6 +120,18 @@ TEST_CASE("means that no values have are refused") {
   put_varint(none, 0);
   ByteReader reader(none, "stored");
   CHECK_THROWS_AS(parse_stored_scheme("sign:axis=row").restore(reader, inputs), Error);
+  const auto rows_of = [&](uint64_t row, uint64_t size) {
+    Bytes rows;
+    put_varint(rows, row);
+    ByteReader in(rows, "stored");
+    Inputs sized = inputs;
+    sized.size = size;
+    parse_stored_scheme("sign:axis=row").restore(in, sized);
+  };
+  CHECK_NOTHROW(rows_of(4, 12));
+  CHECK_NOTHROW(rows_of(4, 0));
+  CHECK_THROWS_AS(rows_of(5, 12), Error);
+  CHECK_THROWS_AS(rows_of(24, 12), Error);
   // A symbol for a mean that there is not.
   Bytes stored;
   put(stored, 1.0F);
