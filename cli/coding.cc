@@ -87,6 +87,9 @@ CompressOptions CodingArguments::options(const CommonOptions& common) const {
       throw Error(Exit::usage, "--shared-scale is for schemes that share one: maxnorm, multiscale");
     }
     options.shared_scale = static_cast<float>(parse_real(shared_scale, "--shared-scale", 0, 0x1p126));
+    if (*options.shared_scale == 0 && shared_scale.find_first_of("123456789") < shared_scale.find_first_of("eE")) {
+      throw Error(Exit::usage, "--shared-scale " + shared_scale + " is 0 as float32: at least 1.5e-45");
+    }
   }
   options.include = include;
   options.exclude = exclude;

@@ -94,7 +94,7 @@ std::unique_ptr<Encoder> prepare_qsgd(const Tensor& tensor, GridLayout layout, N
     return l2 ? step_of(squares_of(x), max, s) : step_for_range(max, s);
   };
   const uint64_t d = std::max<uint64_t>(1, layout.bucket == 0 ? tensor.size() : layout.bucket);
-  choice.omega = qsgd_omega(d, s, norm) + 0x1p-20;
+  choice.omega = qsgd_omega(d, s, norm) * (1 + 0x1p-20) + 0x1p-20;  // the step is rounded up
   return std::make_unique<GridEncoder>(tensor, layout, inputs, std::move(choice));
 }
 

@@ -48,7 +48,7 @@ LevelLayout layout_of(std::span<const float> magnitudes, bool is_uniform) {
 // As float32. Equal intervals where the design's levels would not be normal numbers, or not distinct.
 std::vector<float> stored_magnitudes(const std::vector<double>& levels, bool is_uniform, unsigned bits, float max) {
   const auto intervals = (1U << bits) - 1;
-  const auto top = static_cast<float>(levels.back());
+  const auto top = std::max(0x1p-149F, static_cast<float>(levels.back()));  // a step of 0 says that all is 0
   if (!is_uniform) {
     std::vector<float> rounded(levels.size());
     std::transform(levels.begin(), levels.end(), rounded.begin(),

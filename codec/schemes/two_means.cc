@@ -206,6 +206,7 @@ class MeansEncoder final : public Encoder {
 
   Promise promise() const override {
     double error = 0, kept = 0, norm2 = 0, largest = 0;
+    bool subnormal = false;  // some mean is, whose rounding may be as large as itself
     Sides whole;
     Code code;
     for (uint64_t i = 0; i < chunks_.count(); ++i) {
@@ -216,6 +217,7 @@ class MeansEncoder final : public Encoder {
       decoder_.pieces().each(chunks_[i], [&](size_t number, size_t at, size_t size) {
         const std::span<const float> values = x.subspan(at, size);
         const Levels levels = levels_of(values, at, code, number);
+        for (const float level : levels) subnormal |= level != 0 && std::fabs(level) < 0x1p-126F;
         for (size_t j = 0; j < size; ++j) {
           if (next != code.exceptions.end() && next->index == at + j) {  // kept: no error
             ++next;
@@ -237,7 +239,7 @@ class MeansEncoder final : public Encoder {
     promise.independent = promise.projection = true;
     promise.variance = error;
     promise.max_error = largest;
-    if (norm2 > 0) promise.delta = kept / norm2 * (1 - 0x1p-20);
+    if (norm2 > 0 && !subnormal) promise.delta = kept / norm2 * (1 - 0x1p-20);
     return promise;
   }
 

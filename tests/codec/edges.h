@@ -110,6 +110,9 @@ inline std::vector<std::vector<float>> edge_tensors() {
           std::vector<float>(300, -0.25F),
           std::vector<float>(300, 1e-31F),
           std::vector<float>(300, 1e-45F),
+          {1e-45F, 1e-45F, 1e-45F, 1e-45F, 1e-45F, 0, 0, 0},
+          {1e-44F, 1e-44F, 1e-44F, 1e-44F, 1e-44F, 0, 0, 0},
+          std::vector<float>(1025, 0.1F),
           outlier,
           varied(4096),
           varied(10001)};
