@@ -37,6 +37,10 @@ struct Promise {
 // Q1(x).
 Promise chain(const Promise& first, const Promise& second);
 
+// The delta of the contraction that an unbiased scheme of this omega is: 1 - omega, rounded down. None from omega = 1
+// on.
+std::optional<double> delta_of(const std::optional<double>& omega);
+
 // C(x) = A(x) + B(x - A(x)), B's random numbers its own: unbiased iff B is; omega = omega_b (1 - delta_a), where A's
 // contraction is one.
 Promise sum_of(const Promise& a, const Promise& b);

@@ -8,11 +8,22 @@
 
 namespace gradcodec {
 
+namespace {
+
+// Of a scheme that this version does not know nothing is worked on.
+unsigned work_of(const std::string& text) {
+  try {
+    return parse_stored_scheme(text).work_per_value();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace
+
 Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole) {
   std::vector<uint64_t> scheme_work;
-  for (const StoredScheme& scheme : schema.schemes) {
-    scheme_work.push_back(parse_stored_scheme(scheme.text).work_per_value());
-  }
+  for (const StoredScheme& scheme : schema.schemes) scheme_work.push_back(work_of(scheme.text));
   uint64_t cost = 1;
   for (const SchemaTensor& tensor : schema.tensors) {
     const uint64_t len = whole ? tensor.info.size() : std::min(tensor.info.size(), schema.chunk_len(tensor));

@@ -24,6 +24,7 @@ SCHEMES = [
     "dither:nmse=0.01",
     "dither:nmse=0.1",
     "dither:nmse=0.1,bucket=512",
+    "choose:nmse=1",
     "lattice:nmse=0.1",
     "dqsg:levels=3",
     "dqsg:levels=5,bucket=512",

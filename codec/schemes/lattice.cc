@@ -203,7 +203,7 @@ class LatticeEncoder final : public Encoder {
     promise.variance = static_cast<double>(quantized) * decoder_.variance();
     promise.max_error = decoder_.max_error();
     if (decoder_.scale() != kMinScale) promise.omega = omega_;
-    if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;
+    promise.delta = delta_of(promise.omega);
     return promise;
   }
 

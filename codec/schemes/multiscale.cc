@@ -188,7 +188,7 @@ class MultiscaleEncoder final : public Encoder {
     promise.variance = variance;
     promise.max_error = largest;
     if (decoder_.scales().steps.back() > 0x1p-126F) promise.omega = omega_;
-    if (promise.omega && *promise.omega < 1) promise.delta = 1 - *promise.omega;
+    promise.delta = delta_of(promise.omega);
     return promise;
   }
 

@@ -353,7 +353,7 @@ Promise SparseEncoder::own_promise() const {
   const double ratio = kept_->ratio();
   promise.variance = (ratio - 1) * energy(false);
   promise.omega = (ratio - 1) * kRounding;
-  if (*promise.omega < 1) promise.delta = 1 - *promise.omega;
+  promise.delta = delta_of(promise.omega);
   promise.max_error = static_cast<double>(largest_) * std::max(1.0, ratio - 1);
   return promise;
 }

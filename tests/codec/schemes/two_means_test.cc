@@ -1,6 +1,7 @@
 // sign and onebit.
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 
 #include "codec/edges.h"
@@ -99,6 +100,21 @@ TEST_CASE("values that are kept count in no mean, of the tensor or of a row") {
   CHECK(one_chunk(rows, "sign", inputs).decoded[0] == 3.5F);
 }
 
+// A chunk's exceptions are counted once, and not once a row: that took minutes.
+TEST_CASE("rows of one value, all of them kept") {
+  constexpr size_t kRows = size_t{1} << 18;
+  const Matrix rows(std::vector<float>(kRows, INFINITY), 1);
+  for (const char* text : {"onebit:axis=row", "sign:axis=row"}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, kRows, Nonfinite::keep};
+    const OneChunk chunk = one_chunk(rows, text, inputs);
+    CHECK(chunk.code.exceptions.size() == kRows);
+    CHECK(chunk.decoded[kRows - 1] == INFINITY);
+    CHECK(chunk.promise.variance == 0);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  }
+}
+
 TEST_CASE("means that no values have are refused") {
   const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
   const auto restore = [&](const char* text, std::initializer_list<float> means) {
@@ -142,4 +158,14 @@ TEST_CASE("means that no values have are refused") {
   code.streams = {{2, {0, 1}, {}}};
   std::vector<float> out(2);
   CHECK_THROWS_AS(decoder->decode(code, {0, 2}, out), Error);
+  // Of rows, the number in the chunk is told.
+  Bytes row;
+  put_varint(row, 1);
+  ByteReader length(row, "stored");
+  const auto of_rows = parse_stored_scheme("onebit:axis=row").restore(length, inputs);
+  for (const float mean : {1.0F, 0.0F, 1.0F, 0.0F}) put(code.params, mean);
+  CHECK_THROWS_WITH(of_rows->decode(code, {0, 2}, out), Catch::Contains("row 1 of the chunk"));
+  code.params.resize(8);
+  for (const float mean : {-1.0F, 0.0F}) put(code.params, mean);
+  CHECK_THROWS_WITH(of_rows->decode(code, {0, 2}, out), Catch::Contains("row 1 of the chunk"));
 }
