@@ -71,7 +71,10 @@ class Program:
         self.promises = {scheme["name"]: scheme["promise"] for scheme in self.json("schemes")}
 
     def run(self, *arguments):
-        return subprocess.run([self.path, *map(str, arguments)], check=True, stdout=subprocess.PIPE).stdout
+        done = subprocess.run([self.path, *map(str, arguments)], capture_output=True)
+        if done.returncode != 0:
+            sys.exit(done.stderr.decode())
+        return done.stdout
 
     def json(self, *arguments):
         return json.loads(self.run(*arguments, "--json"))

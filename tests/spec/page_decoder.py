@@ -469,6 +469,7 @@ def read_schema_file(data):
     return Schema(body), check
 
 
+# Of whose pages the line is "Draws: no".
 NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold")
 
 

@@ -1,5 +1,6 @@
-"""The pages of spec/ against the code: every scheme and coder has its page and every page its code; numbers in tables are
-those of the headers; links lead somewhere.
+"""The pages of spec/ against the code: every scheme and coder has its page and every page its code; numbers in tables
+are those of the headers; schemes draw if their pages say so. And their form: every page is linked, links lead somewhere,
+tables are whole, lines are not long.
 
     GRADCODEC=build/release/gradcodec python3 tests/spec/spec_pages_test.py
 """
@@ -14,12 +15,14 @@ import unittest
 
 import numpy as np
 
+import examples
 import page_decoder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPEC = ROOT / "spec"
 PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", ROOT / "build/release/gradcodec")).resolve()
 CONTAINER = (SPEC / "container.md").read_text()
+COLUMNS = 120
 SECTIONS = ["Parameters", "Stored", "Decoding", "Refused", "The encoder", "Promises"]
 
 
@@ -33,6 +36,20 @@ def section(text, title):
     if found is None:
         raise AssertionError("no section " + title)
     return found.group(2)
+
+
+def without_fences(text):
+    """The lines outside of fenced blocks, each with its number from 1 on."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+def is_code(line):
+    return line.startswith("    ")
 
 
 def tables(text):
@@ -92,6 +109,36 @@ class Pages(unittest.TestCase):
             wanted = SECTIONS + (["Example", "Changes"] if not shared else [])
             self.assertEqual(titles, wanted, page.name)
 
+    def test_what_draws(self):
+        """Pages of schemes have the line that says whether there is a seed, and the program's messages are so."""
+        names = [scheme["name"] for scheme in json.loads(self.run_program("schemes", "--json"))]
+        said = {page.stem: re.findall(r"^Draws: (yes|no)$", page.read_text(), re.M)
+                for page in (SPEC / "schemes").glob("*.md")}
+        self.assertEqual({name: len(lines) for name, lines in said.items()}, {name: name in names for name in said})
+        self.assertEqual({name for name in names if said[name] == ["no"]}, set(page_decoder.NO_DRAWS))
+        commands = {example.page: example.commands[0] for example in examples.read_examples().values()}
+        for name in names:
+            with self.subTest(scheme=name):
+                command = commands["schemes/%s.md" % name]
+                text = command[command.index("--scheme") + 1].partition("/")[0]
+                if name == "rotate":
+                    text += "/uniform:bits=4"  # it has to have one, and this one does not draw
+                self.assertEqual(self.has_seed(text), said[name] == ["yes"])
+        for text, draws in (("topk:k=2/uniform:bits=4", False), ("topk:k=2/dither:step=1", True),
+                            ("topk:k=2/threshold:t=1/qsgd:s=4", True)):
+            self.assertEqual(self.has_seed(text), draws, text)
+
+    def has_seed(self, scheme):
+        with tempfile.TemporaryDirectory() as folder:
+            dump, out = pathlib.Path(folder) / "x.npy", pathlib.Path(folder) / "x.gradz"
+            np.save(dump, np.float32([1, 2, -3]))
+            self.run_program("compress", dump, "-o", out, "-q", "--scheme", scheme)
+            return "seed" in json.loads(self.run_program("info", "--json", out))
+
+    @staticmethod
+    def run_program(*arguments):
+        return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=True).stdout
+
     def test_coders_of_the_program(self):
         """Each has a page, which says the id that stands in a file."""
         with tempfile.TemporaryDirectory() as folder:
@@ -115,6 +162,37 @@ class Pages(unittest.TestCase):
             for target in re.findall(r"\]\(([^)]+)\)", text):
                 if not target.startswith("http"):
                     self.assertTrue((page.parent / target.partition("#")[0]).exists(), "%s: %s" % (page, target))
+
+    def test_every_page_is_linked(self):
+        """From README.md, by itself or with its whole folder."""
+        linked = {(SPEC / target.partition("#")[0]).resolve()
+                  for target in re.findall(r"\]\(([^)]+)\)", (SPEC / "README.md").read_text())}
+        for page in SPEC.rglob("*.md"):
+            if page != SPEC / "README.md":
+                self.assertTrue({page, page.parent} & linked, "README.md does not link to %s" % page.relative_to(SPEC))
+
+    def test_lines_are_not_long(self):
+        for page in SPEC.rglob("*.md"):
+            for number, line in without_fences(page.read_text()):
+                if not line.startswith("|") and not is_code(line):
+                    self.assertLessEqual(len(line), COLUMNS, "%s, line %d" % (page.relative_to(SPEC), number))
+
+    def test_tables_are_whole(self):
+        """A line that begins with | is a row, and all rows of a table have as many cells: no bare | in prose."""
+        for page in SPEC.rglob("*.md"):
+            rows = 0
+            for number, line in without_fences(page.read_text()):
+                if not line.startswith("|"):
+                    rows = 0
+                    continue
+                where = "%s, line %d" % (page.relative_to(SPEC), number)
+                bars = len(re.findall(r"(?<!\\)\|", line))
+                if rows == 1:
+                    self.assertRegex(line, r"^[|:\- ]+$", where)
+                if rows > 0:
+                    self.assertEqual(bars, width, where)
+                self.assertTrue(line.endswith("|"), where)
+                rows, width = rows + 1, bars
 
 
 class Numbers(unittest.TestCase):

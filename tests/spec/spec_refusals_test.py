@@ -86,6 +86,8 @@ def exceptions(*pairs):
 NAN, ONE = 0x7FC00000, 0x3F800000
 RAW = schema(schemes=((b"raw", 0),))
 EMPTY = schema(tensors=(tensor(dims=(0,)),))
+NATURAL = schema(schemes=((b"natural", 0),))
+ROWS = schema(schemes=((b"sign:axis=row", 0),))
 DITHER = schema(schemes=((b"dither", 0),))
 CHUNKED = schema(head=b"\x0c\x00\x02", tensors=(tensor(dims=(5000,)),))
 CASES = {
@@ -97,6 +99,11 @@ CASES = {
         "constant": one_frame(STEP + b"\x02", form=1),
         "no elements": one_frame(STEP, schema=EMPTY),
         "exception": one_frame(STEP + exceptions((0, NAN), (1, 0x7E800001)) + b"\x0d", form=4),
+        "exponent 126": one_frame(b"\x01" + varint(275) + b"\x0d", schema=NATURAL),
+        "beside M of adaquant": one_frame(STEP + b"\x01" + exceptions((0, NAN)) + b"\x0d", form=4,
+                                          schema=schema(schemes=((b"adaquant:bucket=0", 0),))),
+        "beyond M of dither": one_frame(STEP + b"\x01" + exceptions((0, 0x48000000)) + b"\x0d", form=4, schema=DITHER),
+        "rows of 1": one_frame(b"\x01" + bits(ONE) * 3 + b"\x00", schema=ROWS, message=b"\x00"),
         "chunks": file(schema=CHUNKED, frames=((0, STEP), (1, b"\x01"), (1, b"\x00"))),
     },
     2: {"bare without schema": b"\x89GRb" + bytes(40), "schema file": file(start=prologue(kind=2))[:55]},
@@ -127,6 +134,10 @@ CASES = {
         "leading zero": scheme_text(b"dqsg:levels=03"), "even": scheme_text(b"dqsg:levels=4"),
         "order of keys": scheme_text(b"dqsg:bucket=5,levels=3"), "unknown key": scheme_text(b"dqsg:levels=3,x=1"),
         "key of the encoder": scheme_text(b"dither:nmse=1"), "key missing": scheme_text(b"dqsg"),
+        "no value": scheme_text(b"later:x"), "no name": scheme_text(b"later/"), "capital": scheme_text(b"Later"),
+        "nothing below": scheme_text(b"rotate"), "raw below": scheme_text(b"topk/raw"),
+        "below one that takes none": scheme_text(b"dither/dqsg:levels=3"),
+        "key of another": scheme_text(b"topk/dqsg:levels=3,block=8"),
         "second SCHEMA": file(between=((1, schema()),)), "END before MESSAGE": file(between=((0x7F, b""),)),
         "two METADATA": file(between=((0x81, b"\x00\xa0"),) * 2), "empty TREE": file(between=((3, b"\x00"),)),
         "block after frames": file(after=((0x82, b""),)),
@@ -142,6 +153,10 @@ CASES = {
         "step above 2^126": one_frame(bits(0x7E800001) + SYMBOLS), "symbol at step 0": one_frame(bits(0) + SYMBOLS),
         "M 32,768": one_frame(STEP + varint(32768) + bytes(6), schema=DITHER),
         "M at step 0": one_frame(bits(0) + b"\x01\x0d", schema=DITHER),
+        "exponent 127": one_frame(b"\x01" + varint(276) + b"\x0d", schema=NATURAL),
+        "regular beside M of adaquant": one_frame(STEP + b"\x01" + exceptions((0, 0x48000000)) + b"\x0d", form=4,
+                                                  schema=schema(schemes=((b"adaquant:bucket=0", 0),))),
+        "rows of 2": one_frame(b"\x02" + bits(ONE) * 2 + b"\x00", schema=ROWS, message=b"\x00"),
         "no exceptions": one_frame(STEP + b"\x00" + SYMBOLS, form=4),
         "four of three": one_frame(STEP + exceptions(*[(0, NAN)] * 4) + b"\x0d", form=4),
         "beyond the chunk": one_frame(STEP + exceptions((3, NAN)) + b"\x0d", form=4),
@@ -169,6 +184,7 @@ CASES = {
         "dtype 16": file(schema=schema(tensors=(tensor(dtype=b"\x10"),))),
         "descriptor": file(schema=schema(tensors=(tensor(dtype=b"\x00\x01Q"),))),
         "scheme": scheme_text(b"later:x=1"), "composition": scheme_text(b"later/dither"),
+        "below": scheme_text(b"topk/later:x=007"), "above": scheme_text(b"later/raw"),
         "sum": scheme_text(b"raw+dither"), "coder": scheme_text(b"dqsg:levels=3", coder=99),
     },
 }
