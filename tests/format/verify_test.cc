@@ -191,8 +191,7 @@ TEST_CASE("a rotation of values that are next to 0 is called honest") {
   for (const std::string text :
        {"rotate/dither:nmse=0.1", "rotate:block=2/dither:nmse=0.1", "rotate:block=262144/dqsg:levels=5",
         "rotate/rotate:block=16/dither:nmse=0.01", "rotate/qsgd:s=4", "rotate/natural", "rotate/topk:k=10%",
-        "rotate/randk:k=20%", "rotate/sign", "drive", "eden:bits=2",
-        "topk:k=50%/rotate:block=16/dqsg:levels=5"}) {
+        "rotate/randk:k=20%", "rotate/sign", "drive", "eden:bits=2", "topk:k=50%/rotate:block=16/dqsg:levels=5"}) {
     VerifyOptions options;
     options.compress.scheme = parse_scheme(text);
     options.compress.coders = coders_for_level(1);
