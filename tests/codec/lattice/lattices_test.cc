@@ -309,7 +309,7 @@ TEST_CASE("the tables hold every short point once") {
       CHECK(table.point(kNumberOfZero) == Point<Lattice::kDimension>{});
       std::vector<size_t> counts(shells[static_cast<size_t>(kind)].size());
       const int32_t unit = kind == Kind::a2 ? 4 : 8;
-      int32_t key = 0;
+      int64_t key = 0;
       size_t wrong = 0;
       for (uint32_t number = 2; number < table.numbers(); ++number) {
         const auto twice = table.point(number);
