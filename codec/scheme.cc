@@ -38,15 +38,29 @@ void Decoder::contexts(const Code&, size_t, Range, std::span<uint16_t>) const {
 
 Release Scheme::release(const Params&) const { throw Error(Exit::bug, "the release of a scheme that is not private"); }
 
+namespace {
+
+// Whoever cuts a tensor unevenly for the scheme below, or makes another of it, must say how large that one is.
+void check_ends(const Inputs& inputs) {
+  if (inputs.ends.empty() || inputs.ends.back() == inputs.size) return;
+  throw Error(Exit::bug, "the chunks of stage " + std::to_string(inputs.stage) + " end at " +
+                             std::to_string(inputs.ends.back()) + " of " + std::to_string(inputs.size));
+}
+
+}  // namespace
+
 std::unique_ptr<Encoder> SchemeChoice::prepare(const Tensor& tensor, const Inputs& inputs) const {
   Inputs own = inputs;
   own.inner = inner.get();
+  own.size = tensor.size();
+  check_ends(own);
   return scheme->prepare(tensor, params, own);
 }
 
 std::unique_ptr<Decoder> SchemeChoice::restore(ByteReader& stored, const Inputs& inputs) const {
   Inputs own = inputs;
   own.inner = inner.get();
+  check_ends(own);
   return scheme->restore(params, stored, own);
 }
 

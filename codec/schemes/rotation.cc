@@ -82,8 +82,14 @@ Range BlockPlan::rotated(Range chunk) const {
   return {before == 0 ? 0 : rotated_ends_[static_cast<size_t>(before - 1)], padded(chunk.count)};
 }
 
+uint64_t BlockPlan::rotated_size(uint64_t size) const {
+  if (!ends_.empty()) return rotated_ends_.back();
+  return size / chunk_len_ * padded(chunk_len_) + padded(size % chunk_len_);
+}
+
 Inputs BlockPlan::below(const Inputs& inputs) const {
   Inputs below = inputs.below();
+  below.size = rotated_size(inputs.size);
   below.chunk_len = padded(inputs.chunk_len);
   below.ends = rotated_ends_;
   return below;
@@ -116,11 +122,11 @@ void rotate_blocks_back(std::span<float> values, uint64_t n, const Rotation& rot
 }
 
 Rotated::Rotated(const Tensor& tensor, const Rotation& rotation, const Inputs& inputs, bool irregular)
-    : tensor_(tensor), rotation_(rotation), chunks_(tensor.size(), inputs), irregular_(irregular), size_(1, 0) {
-  if (chunks_.count() == 0) return;
-  const Range last = rotation.plan.rotated(chunks_[chunks_.count() - 1]);
-  size_[0] = last.first + last.count;
-}
+    : tensor_(tensor),
+      rotation_(rotation),
+      chunks_(tensor.size(), inputs),
+      irregular_(irregular),
+      size_(1, rotation.plan.rotated_size(tensor.size())) {}
 
 // The chunk whose rotated values hold number `at`.
 Range Rotated::chunk_at(uint64_t at) const {

@@ -55,7 +55,10 @@ class BlockPlan {
   // Those of a whole chunk, in the rotated tensor.
   Range rotated(Range chunk) const;
 
-  // `inputs` for the scheme below. Refers to this plan.
+  // Of the rotated tensor, for a tensor of `size` elements.
+  uint64_t rotated_size(uint64_t size) const;
+
+  // `inputs` for the scheme below, whose tensor is the rotated one: its size, too. Refers to this plan.
   Inputs below(const Inputs& inputs) const;
 
  private:

@@ -50,7 +50,8 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"onebit", {"onebit", "onebit:axis=row"}},
       {"topk",
        {"topk:k=1", "topk:k=9007199254740992", "topk:k=1%", "topk:k=100%", "topk:k=30%/dqsg:levels=5,bucket=100",
-        "topk:k=1%/dither:nmse=0.01", "topk:k=50%/topk:k=10%/dqsg:levels=3", "topk:k=40%/randk:k=7%"}},
+        "topk:k=1%/dither:nmse=0.01", "topk:k=50%/topk:k=10%/dqsg:levels=3", "topk:k=40%/randk:k=7%",
+        "topk:k=50%/rotate:block=16/topk:k=100%", "topk:k=50%/rotate:block=16/randk:k=20%/dqsg:levels=5"}},
       {"randk",
        {"randk:k=1", "randk:k=9007199254740992,shared=yes", "randk:k=0.1%", "randk:k=100%", "randk:k=10%/dqsg:levels=5",
         "randk:k=3%,shared=yes/dither:nmse=1e-8"}},
@@ -75,7 +76,9 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"eden", {"eden:bits=1", "eden:bits=2,block=2", "eden:bits=3,block=262144", "eden:bits=4,scale=ls,shared=yes"}},
       {"rotate",
        {"rotate/dither:nmse=0.1", "rotate:block=2/dqsg:levels=3,bucket=100", "rotate:block=262144/dither:nmse=1e-8",
-        "rotate:shared=yes,block=64/dqsg:levels=65535", "rotate/rotate:block=16/dither:nmse=0.01", "rotate/drive"}},
+        "rotate:shared=yes,block=64/dqsg:levels=65535", "rotate/rotate:block=16/dither:nmse=0.01", "rotate/drive",
+        "rotate/threshold:t=1e-6", "rotate/topk:k=100%", "rotate:block=32768/randk:k=20%",
+        "rotate/randk:k=100%/dither:nmse=0.1", "rotate/rotate:block=16/topk:k=100%"}},
       {"rotq", {"rotq:bits=2", "rotq:bits=3,block=2", "rotq:bits=4,block=262144,shared=yes"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());

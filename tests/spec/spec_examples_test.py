@@ -25,6 +25,8 @@ SCHEMES = ALL_CODERS + (
     "rotate:block=64/dither:nmse=0.1", "rotate:shared=yes/rotate:block=2/dqsg:levels=5", "rotate:block=8/topk:k=20%",
     "drive", "eden:bits=3,block=128", "rotq:bits=2", "randk:k=30%/rotate:block=16/dqsg:levels=5", "topk:k=50%/eden:bits=2",
     "topk:k=5%/dqsg:levels=5,bucket=7", "threshold:t=1e-3", "randk:k=9,shared=yes",
+    "rotate/threshold:t=1e-6", "rotate/randk:k=20%", "rotate/topk:k=100%", "topk:k=50%/rotate:block=16/topk:k=100%",
+    "topk:k=50%/rotate:block=16/randk:k=20%/dqsg:levels=5", "rotate/rotate:block=16/threshold:t=1e-6",
     "qsgd:s=4", "qsgd:s=200,norm=max", "adaquant:s0=2,loss0=2,loss=0.5", "terngrad:clip=2.5", "natural", "maxnorm",
     "grid:step=0.5", "uniform:bits=4,bucket=100", "sign", "sign:axis=row", "onebit", "onebit:axis=row",
     "tqsgd:bits=3", "tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=4", "nuqsgd:s=3", "alq:s=2,bucket=64", "amq:s=3")

@@ -57,6 +57,12 @@ TEST_CASE("a chunk is cut into blocks, and what is left over filled up to a powe
   CHECK(plan.rotated({2000, 70}).count == 64 + 8);
   CHECK(plan.below(inputs_of(1000)).chunk_len == 1024);
   CHECK(plan.below(inputs_of(1000)).stage == kFirstStage + 1);
+  Inputs inputs = inputs_of(1000);
+  CHECK(plan.below(inputs).size == 0);
+  inputs.size = 2070;
+  CHECK(plan.below(inputs).size == 2 * 1024 + 64 + 8);
+  inputs.size = 2000;
+  CHECK(plan.below(inputs).size == 2 * 1024);
 }
 
 TEST_CASE("chunks of uneven size, some of them empty, follow each other rotated, too") {
@@ -64,7 +70,9 @@ TEST_CASE("chunks of uneven size, some of them empty, follow each other rotated,
   Inputs inputs = inputs_of(1 << 12);
   inputs.ends = ends;
   const BlockPlan plan(64, inputs);
+  inputs.size = 71;
   const Inputs below = plan.below(inputs);
+  CHECK(below.size == 74);
   const std::vector<uint64_t> rotated(below.ends.begin(), below.ends.end());
   CHECK(rotated == std::vector<uint64_t>{0, 8, 8, 8 + 65, 8 + 65 + 1, 8 + 65 + 1});
   const std::vector<float> x = varied(71);
