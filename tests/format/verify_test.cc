@@ -174,6 +174,24 @@ TEST_CASE("tensors that are all edge: no false alarm, no number that is none") {
   check_honest(tensors, *dither.scheme, dither.params);
 }
 
+// The domain is larger than the tensor then, and a subset is drawn of all of it.
+TEST_CASE("schemes below a rotation that fills up the last block are called honest") {
+  const std::vector<MemoryTensor> tensors = {{"short", heavy_tailed(300, 3)}, {"long", heavy_tailed(5001, 4)}};
+  for (const std::string text :
+       {"rotate/randk:k=20%", "rotate/threshold:t=1e-6", "rotate/topk:k=100%", "rotate/randk:k=100%/dither:nmse=0.1",
+        "topk:k=50%/rotate:block=16/randk:k=20%", "topk:k=50%/rotate:block=16/randk:k=20%/dqsg:levels=5"}) {
+    VerifyOptions options;
+    options.compress.scheme = parse_scheme(text);
+    options.compress.coders = coders_for_level(1);
+    options.compress.id.seed = 2;
+    options.trials = 16;
+    for (const TensorFindings& tensor : verify(tensors, options)) {
+      INFO(text << " on " << tensor.tensor << ": " << joined(broken(tensor)));
+      CHECK(tensor.reason() == nullptr);
+    }
+  }
+}
+
 TEST_CASE("what is decoded and narrowed to 16 bits keeps both laws") {
   for (const std::string type : {"f2", "bf16"}) {
     for (const Scheme* scheme : {&half_dither_scheme(), find_scheme("dqsg")}) {
