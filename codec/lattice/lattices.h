@@ -69,7 +69,8 @@ inline bool takes_shifted(double plain, double shifted, double plain_first, doub
   return shifted < plain || (shifted == plain && shifted_first < plain_first);
 }
 
-// The points of largest squared norm in the table of points (table.h), times 4.
+// kTableNorm4: the largest squared norm in the table of points (table.h), times 4. `norm4` is that of any point, whose
+// doubled coordinates may have 17 bits: its squares do not fit into 32.
 //
 // `table_key` orders that table: by |p - m|^2 for a vector m near the mean of the dithers that a chamber holds
 // (chamber.h), less |m|^2 and in units that make it whole.
@@ -80,10 +81,15 @@ struct A2 {
   static constexpr bool kHasEvenSums = false;  // whole coordinates sum to even numbers
   static constexpr int32_t kTableNorm4 = 72000;
 
-  static int32_t norm4(const Point<2>& twice) { return twice[0] * twice[0] + 3 * (twice[1] * twice[1]); }
+  static int64_t norm4(const Point<2>& twice) {
+    const int64_t first = twice[0], second = twice[1];
+    return first * first + 3 * (second * second);
+  }
 
   // m = (1/3, 1/18)
-  static int32_t table_key(const Point<2>& twice) { return 3 * norm4(twice) - 4 * twice[0] - 2 * twice[1]; }
+  static int64_t table_key(const Point<2>& twice) {
+    return 3 * norm4(twice) - int64_t{4} * twice[0] - int64_t{2} * twice[1];
+  }
 
   static void nearest(const Vector<2>& y, Point<2>& twice, Vector<2>& rest) {
     Vector<2> far;
@@ -109,15 +115,17 @@ struct D4 {
   static constexpr bool kHasEvenSums = true;
   static constexpr int32_t kTableNorm4 = 640;
 
-  static int32_t norm4(const Point<4>& twice) {
-    int32_t sum = 0;
-    for (const int32_t t : twice) sum += t * t;
+  static int64_t norm4(const Point<4>& twice) {
+    int64_t sum = 0;
+    for (const int64_t t : twice) sum += t * t;
     return sum;
   }
 
   // m = (0.5, 0.3, 0.2, 0.1)
-  static int32_t table_key(const Point<4>& twice) {
-    return 5 * norm4(twice) - 10 * twice[0] - 6 * twice[1] - 4 * twice[2] - 2 * twice[3];
+  static int64_t table_key(const Point<4>& twice) {
+    const int64_t product =
+        int64_t{10} * twice[0] + int64_t{6} * twice[1] + int64_t{4} * twice[2] + int64_t{2} * twice[3];
+    return 5 * norm4(twice) - product;
   }
 
   static void nearest(const Vector<4>& y, Point<4>& twice, Vector<4>& rest) {
@@ -133,16 +141,16 @@ struct E8 {
   static constexpr bool kHasEvenSums = true;
   static constexpr int32_t kTableNorm4 = 40;
 
-  static int32_t norm4(const Point<8>& twice) {
-    int32_t sum = 0;
-    for (const int32_t t : twice) sum += t * t;
+  static int64_t norm4(const Point<8>& twice) {
+    int64_t sum = 0;
+    for (const int64_t t : twice) sum += t * t;
     return sum;
   }
 
   // m = (0.49, 0.35, 0.29, 0.22, 0.17, 0.12, 0.08, -0.01)
-  static int32_t table_key(const Point<8>& twice) {
-    constexpr std::array<int32_t, 8> kMean = {49, 35, 29, 22, 17, 12, 8, -1};
-    int32_t product = 0;
+  static int64_t table_key(const Point<8>& twice) {
+    constexpr std::array<int64_t, 8> kMean = {49, 35, 29, 22, 17, 12, 8, -1};
+    int64_t product = 0;
     for (size_t i = 0; i < 8; ++i) product += kMean[i] * twice[i];
     return 25 * norm4(twice) - product;
   }

@@ -2,12 +2,9 @@
 #include "codec/lattice/table.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace gradcodec::lattice {
 namespace {
-
-constexpr uint64_t kEmpty = std::numeric_limits<uint64_t>::max();  // no key: coordinates are far below their room
 
 template <typename Lattice>
 bool is_point(const Point<Lattice::kDimension>& twice) {
@@ -24,14 +21,14 @@ bool is_point(const Point<Lattice::kDimension>& twice) {
 // Calls visit(point) for the points of the table whose first `fixed` coordinates are those of `twice`. `left`: what the
 // others may add to the norm.
 template <typename Lattice, typename Visit>
-void visit_points(Point<Lattice::kDimension>& twice, size_t fixed, int32_t left, Visit visit) {
+void visit_points(Point<Lattice::kDimension>& twice, size_t fixed, int64_t left, Visit visit) {
   if (fixed == Lattice::kDimension) {
     if (is_point<Lattice>(twice)) visit(twice);
     return;
   }
   Point<Lattice::kDimension> unit = {};
   unit[fixed] = 1;
-  const int32_t weight = Lattice::norm4(unit);
+  const int64_t weight = Lattice::norm4(unit);
   int32_t most = 0;
   while (weight * (most + 1) * (most + 1) <= left) ++most;
   for (int32_t t = -most; t <= most; ++t) {
@@ -46,7 +43,7 @@ void visit_points(Point<Lattice::kDimension>& twice, size_t fixed, int32_t left,
 template <typename Lattice>
 Table<Lattice>::Table() : keys_(kSlots, kEmpty), numbers_(kSlots, 0) {
   struct Entry {
-    int32_t key;
+    int64_t key;
     std::array<int16_t, L> twice;
     bool operator<(const Entry& other) const { return key != other.key ? key < other.key : twice < other.twice; }
   };

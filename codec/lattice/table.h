@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "codec/lattice/lattices.h"
@@ -24,12 +25,15 @@ class Table {
 
   uint32_t numbers() const { return static_cast<uint32_t>(points_.size()) + 1; }  // from 0, kEscape among them
 
-  // The number of a point, or kEscape if it is not in the table.
+  // The number of a point, or kEscape if it is not in the table. Of any coordinates.
   uint32_t number_of(const Point<L>& twice) const {
     if (Lattice::norm4(twice) > Lattice::kTableNorm4) return kEscape;
     const uint64_t key = key_of(twice);
     size_t slot = slot_of(key);
-    while (keys_[slot] != key) slot = (slot + 1) % kSlots;
+    while (keys_[slot] != key) {
+      if (keys_[slot] == kEmpty) return kEscape;
+      slot = (slot + 1) % kSlots;
+    }
     return numbers_[slot];
   }
 
@@ -44,6 +48,7 @@ class Table {
  private:
   static constexpr int kSlotBits = 17;
   static constexpr size_t kSlots = size_t{1} << kSlotBits;
+  static constexpr uint64_t kEmpty = std::numeric_limits<uint64_t>::max();  // no key: coordinates are below their room
 
   Table();
 

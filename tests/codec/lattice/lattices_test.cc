@@ -330,3 +330,32 @@ TEST_CASE("the tables hold every short point once") {
   CHECK(Table<A2>::get().number_of({2, 0}) == 2);
   CHECK(Table<A2>::get().number_of({2000, 0}) == kEscape);
 }
+
+// Norms of several large coordinates pass 2^31 and 2^32, and single ones no key has room for.
+TEST_CASE("no point far out is taken for one of the table") {
+  for (const Kind kind : {Kind::a2, Kind::d4, Kind::e8}) {
+    with_lattice(kind, [&](auto lattice) {
+      using Lattice = decltype(lattice);
+      constexpr size_t L = Lattice::kDimension;
+      const Table<Lattice>& table = Table<Lattice>::get();
+      size_t found = 0;
+      for (int32_t size = 1000; size <= 4 * kMaxReach * 2; size += 4) {  // what a decoder may meet
+        for (size_t many = 1; many <= L; ++many) {
+          Point<L> twice = {};
+          for (size_t i = 0; i < many; ++i) twice[i] = i % 2 == 0 ? size : -size;
+          found += table.number_of(twice) != kEscape ? 1 : 0;
+        }
+      }
+      CHECK(found == 0);
+    });
+  }
+}
+
+TEST_CASE("norms and the table's order are of whole numbers, however large the point") {
+  CHECK(A2::norm4({131072, -131072}) == int64_t{4} << 34);
+  CHECK(D4::norm4({131072, 131072, -131072, 131072}) == int64_t{4} << 34);
+  CHECK(E8::norm4({131072, 0, 0, 0, 0, 0, 0, 131072}) == int64_t{2} << 34);
+  CHECK(A2::table_key({131072, 0}) == (int64_t{3} << 34) - 524288);
+  CHECK(D4::table_key({0, 0, 0, 131072}) == (int64_t{5} << 34) - 262144);
+  CHECK(E8::table_key({0, 0, 0, 0, 0, 0, 0, 131072}) == (int64_t{25} << 34) + 131072);
+}

@@ -50,6 +50,25 @@ TEST_CASE("lattice: what is far beyond the scale is kept exactly, its vector's o
   CHECK(trip.decoded[12] == Approx(0.01).margin(0.0108));
 }
 
+TEST_CASE("lattice: vectors of several values near the limit, and beyond it") {
+  for (const char* text : {"lattice:kind=a2,step=1", "lattice:kind=d4,step=1", "lattice:step=1"}) {
+    const float scale = stored_scale(round_trip(VectorTensor({1.0F}), text, {1, {}, {}}));
+    for (const float reach : {8192.0F, 9274.0F, 11585.0F, 11586.0F, 16383.0F, 16384.0F}) {
+      INFO(text << " at " << reach << " scales");
+      std::vector<float> x(64);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = (i % 3 == 0 ? -scale : scale) * (i % 8 < 6 ? reach : reach / 64);
+      const RoundTrip trip = round_trip(VectorTensor(x), text, {1, {}, {}});
+      CHECK(same_bits(trip.decoded, trip.promised));
+      CHECK(trip.chunks[0].exceptions.empty());
+      for (size_t i = 0; i < x.size(); ++i) CHECK(std::fabs(trip.decoded[i] - x[i]) <= 1.001F * scale);
+    }
+    const RoundTrip beyond = round_trip(VectorTensor(std::vector<float>(64, 16385 * scale)), text, {1, {}, {}});
+    CHECK(beyond.chunks[0].exceptions.size() == 64);
+  }
+  const std::vector<float> ones(64, 1.0F);  // weights of a norm's layer
+  CHECK(round_trip(VectorTensor(ones), "lattice:step=1e-4", {1, {}, {}}).decoded[5] == Approx(1).margin(1.1e-4));
+}
+
 TEST_CASE("lattice: one symbol a vector where points are few") {
   const VectorTensor tensor(varied(4096));
   const RoundTrip low = round_trip(tensor, "lattice:nmse=1", {1, {}, {}});
@@ -100,6 +119,32 @@ TEST_CASE("lattice: what a decoder must refuse") {
   code.exceptions = {{5, 0x7F800000}};
   restore(1.0F)->decode(code, {0, 8}, out);
   CHECK(out[5] == std::numeric_limits<float>::infinity());
+}
+
+TEST_CASE("lattice: escapes that no encoder writes end, too") {
+  Bytes stored;
+  put(stored, 1.0F);
+  ByteReader reader(stored, "stored");
+  const auto decoder = parse_stored_scheme("lattice").restore(reader, {Random({1, {}, {}}, 0), kFirstStage, 4096});
+  const auto decode = [&](uint16_t coset, int32_t first, int32_t other, std::vector<float>& out) {
+    const auto symbol = [](int32_t q) { return static_cast<uint16_t>(q + 32767); };
+    Code code;
+    code.params = numbers({1, 1, 32767, 32767});
+    code.streams = {{3, {2, 1}, {}}, {2, {coset}, {}}, {65535, std::vector<uint16_t>(7, symbol(other)), {}}};
+    code.streams.push_back({65535, {symbol(first)}, {}});
+    decoder->decode(code, {0, 16}, out);
+  };
+  std::vector<float> out(16);
+  for (const int32_t q : {9276, -9276, 16384, 32767, -32767}) {
+    for (const uint16_t coset : {0, 1}) {
+      INFO(q << ", coset " << coset);
+      decode(coset, q / 2, q, out);
+      for (size_t i = 0; i < 8; ++i) CHECK(std::fabs(out[i]) == Approx(std::abs(q)).margin(4));
+      for (size_t i = 8; i < 16; ++i) CHECK(std::fabs(out[i]) <= 1);
+    }
+  }
+  decode(0, 16384, 0, out);  // a coordinate of 2^16, doubled
+  CHECK_THROWS_WITH(decode(0, 1, 0, out), Catch::Contains("point in the table"));
 }
 
 // Uneven chunks, as below a sparsifier, and chunks of no vector's length: the same tensor has the same law anyway.
