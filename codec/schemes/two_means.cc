@@ -245,9 +245,11 @@ class MeansEncoder final : public Encoder {
   // Of a piece that begins at `at` in the chunk: what the chunk sets aside is 0 there, and counts in no mean.
   static Sides sides_in(std::span<const float> values, size_t at, const Code& code) {
     Sides sides = sides_of(values);
-    sides.count[0] -= static_cast<uint64_t>(std::count_if(
-        code.exceptions.begin(), code.exceptions.end(),
-        [&](const Exception& exception) { return exception.index >= at && exception.index < at + values.size(); }));
+    const auto first_from = [&](uint64_t index) {
+      return std::lower_bound(code.exceptions.begin(), code.exceptions.end(), index,
+                              [](const Exception& exception, uint64_t least) { return exception.index < least; });
+    };
+    sides.count[0] -= static_cast<uint64_t>(first_from(at + values.size()) - first_from(at));
     return sides;
   }
 
