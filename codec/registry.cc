@@ -164,6 +164,13 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
   }
 }
 
+size_t stages_of(std::string_view text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '/')) + 1; }
+
+std::string too_many_stages(size_t stages) {
+  return "has " + std::to_string(stages) + " stages, and at most " + std::to_string(kMostStages) +
+         " schemes may stand over one another";
+}
+
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
@@ -230,6 +237,7 @@ const Coder& coder_of(const Scheme& scheme, const CoderPair& coders) {
 }
 
 SchemeChoice parse_scheme(std::string_view text) {
+  if (const size_t stages = stages_of(text); stages > kMostStages) fail("the scheme " + too_many_stages(stages));
   try {
     return parse(text, true);
   } catch (const Error& error) {
@@ -243,6 +251,9 @@ SchemeChoice parse_stored_scheme(std::string_view text) {
     throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' has not the form of one");
   if (unknown_scheme(text) || text.find('+') != std::string_view::npos) {
     throw Error(Exit::unsupported, "scheme '" + escaped(text) + "' is not known to this version");
+  }
+  if (const size_t stages = stages_of(text); stages > kMostStages) {
+    throw Error(Exit::unsupported, "scheme '" + escaped(text) + "' " + too_many_stages(stages) + " in this version");
   }
   try {
     SchemeChoice choice = parse(text, false);

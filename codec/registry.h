@@ -41,11 +41,15 @@ inline constexpr unsigned kDefaultLevel = 5;
 // Who of them codes that scheme. A private scheme has `pack` whatever they are.
 const Coder& coder_of(const Scheme& scheme, const CoderPair& coders);
 
+// Most schemes that may stand over one another. All there is to gain is in two or three; and what is kept for each
+// stage, and the stages' own draws, need a bound.
+inline constexpr size_t kMostStages = 8;
+
 // A user's text. Throws Error(usage) saying which part is wrong and what is possible.
 SchemeChoice parse_scheme(std::string_view text);
 
-// A file's text: only what stored_text writes. Throws Error(unsupported) if the scheme is unknown, else
-// Error(bad_input).
+// A file's text: only what stored_text writes. Throws Error(unsupported) if a scheme is unknown or there
+// are more than kMostStages, else Error(bad_input).
 SchemeChoice parse_stored_scheme(std::string_view text);
 
 // Glob of the command line: * (any run, also over '/'), ? (one byte), everything else itself.

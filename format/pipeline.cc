@@ -34,6 +34,10 @@ Schema plan_schema(const Source& source, const CompressOptions& options) {
   schema.chunk_log2 = options.chunk_log2;
   schema.origin = source.kind();
   const StoredScheme chosen = {options.scheme.stored_text(), options.coder_of(*options.scheme.scheme).id()};
+  if (chosen.text.size() > kMaxSchemeText) {
+    throw Error(Exit::usage, "the scheme's text takes " + std::to_string(chosen.text.size()) +
+                                 " bytes in the file, which has room for " + std::to_string(kMaxSchemeText));
+  }
   const StoredScheme raw = {"raw", options.coders.bytes->id()};
   for (const TensorInfo& info : source.tensors()) {
     const StoredScheme& scheme = takes_scheme(info, options) ? chosen : raw;

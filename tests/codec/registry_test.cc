@@ -86,6 +86,24 @@ TEST_CASE("a file's scheme text is canonical") {
   CHECK(stored_refusal("ef/dqsg:levels=3") == Exit::unsupported);
 }
 
+TEST_CASE("at most eight schemes stand over one another") {
+  const auto stages = [](size_t count, const std::string& over) {
+    std::string text;
+    for (size_t i = 1; i < count; ++i) text += over + "/";
+    return text;
+  };
+  const std::string eight = stages(8, "topk:k=50%") + "dqsg:levels=3";
+  const std::string stored = stages(8, "topk") + "dqsg:levels=3";
+  CHECK(parse_scheme(eight).stored_text() == stored);
+  CHECK(stored_refusal(stored.c_str()) == Exit::ok);
+  refused(("topk:k=50%/" + eight).c_str(), "9 stages");
+  refused((stages(300, "topk:k=50%") + "sign").c_str(), "at most 8");
+  refused((stages(300, "rotate") + "sign").c_str(), "300 stages");
+  CHECK(stored_refusal(("topk/" + stored).c_str()) == Exit::unsupported);
+  CHECK(stored_refusal((stages(200, "topk") + "sign").c_str()) == Exit::unsupported);
+  CHECK(stored_refusal((stages(200, "topk") + "Sign").c_str()) == Exit::bad_input);
+}
+
 TEST_CASE("names and ids are unique, and each has its page and its test") {
   namespace fs = std::filesystem;
   const fs::path root = GRADCODEC_SOURCE_DIR;

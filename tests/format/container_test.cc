@@ -4,6 +4,7 @@
 
 #include "format/checksum.h"
 #include "format/made_messages.h"
+#include "format/pipeline.h"
 #include "format/reader.h"
 #include "format/writer.h"
 
@@ -202,6 +203,26 @@ TEST_CASE("a schema's bytes have one form") {
   Bytes aligned = body;
   aligned[1] = std::byte{1};
   CHECK(refused(aligned) == Exit::unsupported);
+}
+
+TEST_CASE("a scheme's text that no reader takes is not written") {
+  MemorySource source;
+  source.add_values("a", "f4", {2}, {1, 2});
+  CompressOptions options;
+  options.coders = coders_for_level(1);
+  options.scheme = parse_scheme("sign");
+  const auto put_over = [&](int times) {  // the parser would refuse so many
+    for (int i = 0; i < times; ++i) {
+      SchemeChoice over = parse_scheme("topk:k=50%");
+      over.inner = std::make_shared<const SchemeChoice>(options.scheme);
+      options.scheme = over;
+    }
+  };
+  put_over(204);
+  CHECK(options.scheme.stored_text().size() == kMaxSchemeText);
+  CHECK_NOTHROW(plan_schema(source, options));
+  put_over(1);
+  CHECK_THROWS_WITH(plan_schema(source, options), Catch::Contains("1029 bytes"));
 }
 
 TEST_CASE("chunks of large elements stay below the largest frame") {
