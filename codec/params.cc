@@ -2,8 +2,8 @@
 #include "codec/params.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <cmath>
 #include <optional>
 
 #include "codec/error.h"
@@ -80,11 +80,29 @@ const Value& value_at(const Params& params, std::string_view name) {
 
 }  // namespace
 
+// 7% of 100 and 0.07% of 10,000 are 7, which no product in float64 is sure to be: a share is computed in integers, from
+// the decimal number that was written. That is the shortest text of its float64, if it has at most 15 digits.
 uint64_t Amount::of(uint64_t total) const {
-  const auto all = static_cast<double>(total);
+  if (!percent) return std::min(static_cast<uint64_t>(value), total);
   if (total == 0) return 0;
-  const double wanted = percent ? std::max(1.0, std::ceil(value * all / 100)) : value;
-  return wanted >= all ? total : static_cast<uint64_t>(wanted);
+  std::array<char, 32> text;  // d.ddde-dd
+  const char* const end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific).ptr;
+  uint64_t digits = 0;  // value = digits 10^(2 - places): a share of digits / 10^places; value is at most 10^2
+  int exponent = 0, places = 2;
+  const char* at = text.data();
+  for (; *at != 'e'; ++at) {
+    if (*at == '.') continue;
+    digits = 10 * digits + static_cast<uint64_t>(*at - '0');
+    places += at == text.data() ? 0 : 1;
+  }
+  std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
+  places -= exponent;
+  if (places > 37) return 1;  // digits total < 10^17 2^64 < 10^37
+  unsigned __int128 parts = 1;
+  for (; places > 0; --places) parts *= 10;
+  const unsigned __int128 product = static_cast<unsigned __int128>(digits) * total;
+  return static_cast<uint64_t>((product + parts - 1) / parts);
 }
 
 Value parse_value(const ParamSpec& spec, std::string_view text) {

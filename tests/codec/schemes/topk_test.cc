@@ -67,6 +67,48 @@ TEST_CASE("topk by hand") {
   CHECK_THROWS_WITH(parse_scheme("topk"), Catch::Contains("needs 'k="));
 }
 
+TEST_CASE("a share is that of the decimal number that was written, rounded up") {
+  const auto share = [](const char* text, uint64_t of) {
+    return std::get<Amount>(parse_scheme("topk:k=" + std::string(text)).params.at("k")).of(of);
+  };
+  CHECK(share("0.07%", 10000) == 7);
+  CHECK(share("0.07%", 10001) == 8);
+  CHECK(share("1.1%", 100000) == 1100);
+  CHECK(share("2.2%", 100000) == 2200);
+  CHECK(share("2.2%", 99999) == 2200);
+  CHECK(share("2.2%", 100001) == 2201);
+  CHECK(share("0.1%", 1000) == 1);
+  CHECK(share("0.1%", 1001) == 2);
+  CHECK(share("1e-1%", 1001) == 2);
+  CHECK(share("100%", 12345) == 12345);
+  CHECK(share("100.00%", 12345) == 12345);
+  CHECK(share("1e2%", 12345) == 12345);
+  CHECK(share("99.9999999999999%", 10) == 10);
+  CHECK(share("1e-300%", 10) == 1);
+  CHECK(share("5e-324%", 10) == 1);
+  CHECK(share("50%", 0) == 0);
+  CHECK(share("1e-300%", 0) == 0);
+  constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+  CHECK(share("100%", kAll) == kAll);
+  CHECK(share("50%", kAll) == kAll / 2 + 1);
+  CHECK(share("12.3456789012345%", 1000000000000000) == 123456789012345);
+  CHECK(share("9007199254740991", kAll) == 9007199254740991);
+  CHECK(share("9007199254740992", 9007199254740991) == 9007199254740991);
+  // Each hundredth of a percent, of totals that it is a whole number of, and of one more.
+  for (uint64_t hundredths = 1; hundredths <= 10000; ++hundredths) {
+    const std::string rest = std::to_string(hundredths % 100);
+    const std::string text = std::to_string(hundredths / 100) + "." + std::string(2 - rest.size(), '0') + rest + "%";
+    for (const uint64_t times : {1, 3, 1000}) {
+      CHECK(share(text.c_str(), 10000 * times) == hundredths * times);
+      CHECK(share(text.c_str(), 10000 * times + 1) == hundredths * times + 1);
+    }
+  }
+  for (const char* text : {"0%", "100.1%", "-1%", "1e-400%", "%", "1%%", "1 %", "0x1%", "nan%"}) {
+    INFO(text);
+    CHECK_THROWS_WITH(share(text, 5), Catch::Contains("'k'"));
+  }
+}
+
 TEST_CASE("topk keeps what sorting keeps, bit for bit, in chunks of any length") {
   for (const std::vector<float>& x : {varied(3000), std::vector<float>(500, -0.25F), std::vector<float>(500, 0.0F)}) {
     for (const size_t k : {size_t{1}, size_t{30}, x.size() / 2, x.size()}) {
