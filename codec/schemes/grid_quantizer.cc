@@ -179,11 +179,16 @@ void GridDecoder::decode(const Code& code, Range range, std::span<float> out) co
   for (uint64_t at = 0; at < range.count; at += run) {
     const size_t len = static_cast<size_t>(std::min(run, range.count - at));
     const float step = layout_.bucket == 0 ? layout_.step : step_at(code.params, at / run);
-    if (!is_step(step)) throw Error(Exit::bad_input, "a bucket's step is not 0 or from 2^-126 to 2^126");
+    const auto refuse = [&](const std::string& why) {
+      const std::string bucket =
+          layout_.bucket == 0 ? "the chunk" : "bucket " + std::to_string(at / run) + " of the chunk";
+      throw Error(Exit::bad_input, bucket + " has " + why);
+    };
+    if (!is_step(step)) refuse("a step that is not 0 or from 2^-126 to 2^126");
     const auto first = symbols.begin() + static_cast<ptrdiff_t>(at);
     const auto is_zero = [&](uint16_t symbol) { return symbol == layout_.max_level; };
     if (step == 0 && !std::all_of(first, first + static_cast<ptrdiff_t>(len), is_zero)) {
-      throw Error(Exit::bad_input, "a symbol is not 0 where the step is 0");
+      refuse("a symbol that is not 0 where the step is 0");
     }
     const kernels::Lattice lattice = {step, layout_.max_level};
     if (layout_.rounding == Rounding::subtractive) {

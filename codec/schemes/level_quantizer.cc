@@ -107,11 +107,16 @@ void LevelDecoder::contexts(const Code&, size_t, Range range, std::span<uint16_t
 
 // Where all is 0, symbols must not say otherwise.
 void LevelDecoder::check_symbols(const Code& code, size_t at, size_t count, float scale) const {
-  if (!is_scale(scale)) throw Error(Exit::bad_input, "a bucket's scale is not one that its levels can have");
+  const auto refuse = [&](const std::string& why) {
+    const std::string bucket =
+        has_buckets() ? "bucket " + std::to_string(at / layout_.bucket) + " of the chunk" : "the chunk";
+    throw Error(Exit::bad_input, bucket + " has " + why);
+  };
+  if (!is_scale(scale)) refuse("a scale that is none its levels can have");
   const auto first = code.streams[0].symbols.begin() + static_cast<ptrdiff_t>(at);
   const auto is_rest = [this](uint16_t symbol) { return symbol == rest_; };
   if (scale == 0 && !std::all_of(first, first + static_cast<ptrdiff_t>(count), is_rest)) {
-    throw Error(Exit::bad_input, "a symbol is not that of 0 where the scale is 0");
+    refuse("a symbol that is not that of 0 where the scale is 0");
   }
 }
 

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <string>
 
 #include "codec/number_text.h"
 #include "codec/scan.h"
@@ -99,14 +101,18 @@ void put_levels(Means means, const Levels& levels, Bytes& out) {
 
 size_t level_size(Means means) { return means == Means::one ? sizeof(float) : 2 * sizeof(float); }
 
-// Throws unless they are means of values from 0 up and of values below.
-Levels levels_at(Means means, const Bytes& params, size_t number) {
+[[noreturn]] void refuse(std::optional<size_t> row, const std::string& why) {
+  throw Error(Exit::bad_input, (row ? "row " + std::to_string(*row) + " of the chunk" : "it") + " has " + why);
+}
+
+// Of a row of a chunk, or of the tensor. Throws unless they are means of values from 0 up and of values below.
+Levels levels_at(Means means, const Bytes& params, std::optional<size_t> row) {
   Levels levels = {};
-  std::memcpy(levels.data(), params.data() + number * level_size(means), level_size(means));
+  std::memcpy(levels.data(), params.data() + row.value_or(0) * level_size(means), level_size(means));
   if (means == Means::one && levels[0] != 0) levels[1] = -levels[0];
   const bool right = levels[0] >= 0 && levels[0] <= kLargest && !std::signbit(levels[0]) && levels[1] <= 0 &&
                      levels[1] >= -kLargest && (levels[1] < 0 || !std::signbit(levels[1]));
-  if (!right) throw Error(Exit::bad_input, "a mean has the wrong sign, or is beyond 2^126");
+  if (!right) refuse(row, "a mean of the wrong sign, or beyond 2^126");
   return levels;
 }
 
@@ -127,7 +133,7 @@ class MeansDecoder final : public Decoder {
 
   std::string describe() const override {
     if (pieces_.row != 0) return "rows of " + std::to_string(pieces_.row);
-    const Levels levels = levels_at(means_, levels_, 0);
+    const Levels levels = levels_at(means_, levels_, {});
     return "means " + number_text(static_cast<double>(levels[0]), 4) + " and " +
            number_text(static_cast<double>(levels[1]), 4);
   }
@@ -141,7 +147,7 @@ class MeansDecoder final : public Decoder {
         ones |= symbols[i];
         out[i] = levels[symbols[i]];
       }
-      if (ones != 0 && levels[1] == 0) throw Error(Exit::bad_input, "a symbol stands for a mean that there is none of");
+      if (ones != 0 && levels[1] == 0) refuse(row_of(number), "a symbol for a mean that there is none of");
     });
     for (const Exception& exception : code.exceptions) {
       require_needed(exception, symbols[static_cast<size_t>(exception.index)] == 0);
@@ -166,10 +172,16 @@ class MeansDecoder final : public Decoder {
 
   const Pieces& pieces() const { return pieces_; }
   Levels levels_of(const Code& code, size_t number) const {
-    return pieces_.row == 0 ? levels_at(means_, levels_, 0) : levels_at(means_, code.params, number);
+    const std::optional<size_t> row = row_of(number);
+    return levels_at(means_, row ? code.params : levels_, row);
   }
 
  private:
+  std::optional<size_t> row_of(size_t number) const {
+    if (pieces_.row == 0) return std::nullopt;
+    return number;
+  }
+
   Means means_;
   Pieces pieces_;
   Bytes levels_;
@@ -297,7 +309,7 @@ std::unique_ptr<Decoder> restore_means(Means means, const Params& params, ByteRe
   } else {
     const ByteView view = stored.get_bytes(level_size(means));
     levels.assign(view.begin(), view.end());
-    levels_at(means, levels, 0);  // throws
+    levels_at(means, levels, {});  // throws
   }
   return std::make_unique<MeansDecoder>(means, pieces, std::move(levels));
 }

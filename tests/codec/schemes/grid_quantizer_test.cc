@@ -134,6 +134,24 @@ TEST_CASE("what a decoder must refuse") {
   CHECK_THROWS_AS(restore(0.0F, {}, false)->decode(code, {0, 2}, out), Error);  // a symbol that is not 0
 }
 
+TEST_CASE("of a bucket that is refused the number is told") {
+  GridLayout layout;
+  layout.max_level = 1;
+  layout.bucket = 2;
+  const GridDecoder decoder(layout, {Random({1, {}, {}}, 0), kFirstStage, 4096});
+  Code code;
+  code.streams = {{3, {1, 2, 1, 1, 2, 1}, {}}};
+  std::vector<float> out(6);
+  const auto decode = [&](float second, float third) {
+    code.params.clear();
+    for (const float step : {1.0F, second, third}) put(code.params, step);
+    decoder.decode(code, {0, 6}, out);
+  };
+  CHECK_NOTHROW(decode(0, 1));
+  CHECK_THROWS_WITH(decode(-1, 1), Catch::Contains("bucket 1 of the chunk"));
+  CHECK_THROWS_WITH(decode(0, 0), Catch::Contains("bucket 2 of the chunk"));
+}
+
 namespace {
 
 // Over many seeds: how far the mean errors of the elements, and the mean squared error, are from the promise (0, and

@@ -252,7 +252,8 @@ TEST_CASE("a scale or a symbol that no encoder of centroids writes is refused") 
                           std::numeric_limits<float>::infinity()}) {
     CHECK_THROWS_AS(decode(bad, 1), Error);
   }
-  CHECK_THROWS_AS(decode(1, 0), Error);  // symbols that are not that of 0
+  CHECK_THROWS_WITH(decode(0, -1), Catch::Contains("block 1 of the chunk"));
+  CHECK_THROWS_WITH(decode(1, 0), Catch::Contains("block 1 of the chunk"));  // symbols that are not that of 0
   code.exceptions.push_back({0, 0x7F800000});
   CHECK_THROWS_AS(decode(0, 1), Error);
 }

@@ -146,4 +146,14 @@ TEST_CASE("means that no values have are refused") {
   code.streams = {{2, {0, 1}, {}}};
   std::vector<float> out(2);
   CHECK_THROWS_AS(decoder->decode(code, {0, 2}, out), Error);
+  // Of rows, the number in the chunk is told.
+  Bytes row;
+  put_varint(row, 1);
+  ByteReader length(row, "stored");
+  const auto of_rows = parse_stored_scheme("onebit:axis=row").restore(length, inputs);
+  for (const float mean : {1.0F, 0.0F, 1.0F, 0.0F}) put(code.params, mean);
+  CHECK_THROWS_WITH(of_rows->decode(code, {0, 2}, out), Catch::Contains("row 1 of the chunk"));
+  code.params.resize(8);
+  for (const float mean : {-1.0F, 0.0F}) put(code.params, mean);
+  CHECK_THROWS_WITH(of_rows->decode(code, {0, 2}, out), Catch::Contains("row 1 of the chunk"));
 }
