@@ -30,6 +30,8 @@ struct LawSums {
   double largest_part = 0;                // f of a `subset`
   uint64_t longest_vector = 1;            // elements from the first to the last of a lattice vector
 
+  // All elements that have a law, or should: those of the domain, in which a transform may have put zeros.
+  uint64_t size() const { return points + chance() + outside + unknown; }
   // Elements whose error is left to chance, as a law says.
   uint64_t chance() const { return twos + uniforms + subsets + sums + cells; }
   // Whether chance is uniform wherever there is any.

@@ -23,7 +23,6 @@ class Proofs {
         sums_(evidence.sums),
         promise_(evidence.promise),
         options_(evidence.options),
-        size_(evidence.size),
         transforms_(evidence.transforms) {}
 
   std::vector<Finding> all() {
@@ -89,8 +88,8 @@ class Proofs {
   // Elements of another law (zeros, exceptions) may be among those drawn, or among those drawn from, unseen.
   void subset() {
     if (laws_.subsets == 0) return;
-    const double all = laws_.largest_part * static_cast<double>(size_);
-    const double least = all - static_cast<double>(size_ - laws_.subsets) - 0.5, most = all + 0.5;
+    const double all = laws_.largest_part * static_cast<double>(laws_.size());
+    const double least = all - static_cast<double>(laws_.size() - laws_.subsets) - 0.5, most = all + 0.5;
     Finding finding = proof("subset", "as many elements drawn as declared", true);
     for (size_t r = 0; r < sums_.messages.size() && finding.verdict == Verdict::proved; ++r) {
       const auto drawn = static_cast<double>(sums_.messages[r].drawn);
@@ -218,7 +217,6 @@ class Proofs {
   const ErrorSums& sums_;
   const std::optional<Promise>& promise_;
   const CheckOptions& options_;
-  const uint64_t size_;
   const bool transforms_;
   std::vector<Finding> out_;
 };
