@@ -134,7 +134,8 @@ TEST_CASE("e-values of honest errors have a mean of at most 1, and not far below
   CHECK(bare.mean() > 1 + 4 * bare.error());
 }
 
-TEST_CASE("plain scores of honest errors are those of a normal law where many elements carry the error", "[statistical]") {
+TEST_CASE("plain scores of honest errors are those of a normal law where many elements carry the error",
+          "[statistical]") {
   const std::vector<float> x = spread_values(10000, 1);
   const uint64_t runs = 2000;
   for (const Kind kind : {Kind::uniform, Kind::two}) {
@@ -178,7 +179,8 @@ TEST_CASE("thresholds are at most a fifth above those of a normal law, at 100,00
   }
 }
 
-TEST_CASE("the smallest effect that a test claims to find is found nine times in ten, by however few elements", "[statistical]") {
+TEST_CASE("the smallest effect that a test claims to find is found nine times in ten, by however few elements",
+          "[statistical]") {
   const uint64_t trials = 64, runs = 100;
   for (const Kind kind : {Kind::uniform, Kind::two}) {
     for (const size_t n : {10, 100, 1000, 10000}) {

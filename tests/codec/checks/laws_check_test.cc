@@ -151,7 +151,8 @@ TEST_CASE("e-values of honest errors that are drawn together have a mean of at m
   }
 }
 
-TEST_CASE("honest errors that are drawn together, sums, and vectors: few false alarms at a rate of 5 %", "[statistical]") {
+TEST_CASE("honest errors that are drawn together, sums, and vectors: few false alarms at a rate of 5 %",
+          "[statistical]") {
   uint64_t alarms = 0;
   const uint64_t runs = 2000;
   for (uint64_t run = 0; run < runs; ++run) {
@@ -191,7 +192,8 @@ TEST_CASE("plain scores of sums and vectors are those of a normal law, of a subs
   }
 }
 
-TEST_CASE("faults of errors that are drawn together, of sums, and of vectors are found by the tests that should", "[statistical]") {
+TEST_CASE("faults of errors that are drawn together, of sums, and of vectors are found by the tests that should",
+          "[statistical]") {
   const std::vector<float> x = spread_values(20000, 2);
   for (const auto& [name, kind] : kKinds) {
     const TensorFindings honest = tested(DrawnTrials(x, laws_of(x, kind), 64, 3), kind);
