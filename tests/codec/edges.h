@@ -51,7 +51,7 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"topk",
        {"topk:k=1", "topk:k=9007199254740992", "topk:k=1%", "topk:k=100%", "topk:k=30%/dqsg:levels=5,bucket=100",
         "topk:k=1%/dither:nmse=0.01", "topk:k=50%/topk:k=10%/dqsg:levels=3", "topk:k=40%/randk:k=7%",
-        "topk:k=50%/rotate:block=16/topk:k=100%", "topk:k=50%/rotate:block=16/randk:k=20%/dqsg:levels=5"}},
+        "topk:k=50%/rotate:block=16/topk:k=100%", "topk:k=50%/rotate:block=16/randk:k=90%"}},
       {"randk",
        {"randk:k=1", "randk:k=9007199254740992,shared=yes", "randk:k=0.1%", "randk:k=100%", "randk:k=10%/dqsg:levels=5",
         "randk:k=3%,shared=yes/dither:nmse=1e-8"}},

