@@ -24,7 +24,7 @@ def tensors(shift=0.0):
 FRAMES = 6  # parameters and two chunks of `long`, one of each other
 
 
-class Damage(support.CliTest):
+class Damaged(support.CliTest):
     def setUp(self):
         super().setUp()
         self.count = 0
@@ -118,6 +118,8 @@ class Damage(support.CliTest):
         self.ok("decompress", "-", "--to=npz", stdin=self.file)
         self.ok("decompress", "-", "--to=npz", "--schema", self.schema, stdin=self.bare)
 
+
+class Damage(Damaged):
     def test_flipped_bits(self):
         self.expect_found(self.flips(self.file, every=3))
 
@@ -187,7 +189,7 @@ class Damage(support.CliTest):
 
 
 @support.slow
-class Slow(Damage):
+class Slow(Damaged):
     def test_flipped_bits(self):
         self.expect_found(self.flips(self.file))
 
