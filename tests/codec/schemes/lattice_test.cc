@@ -136,7 +136,7 @@ TEST_CASE("lattice: escapes that no encoder writes end, too") {
   };
   std::vector<float> out(16);
   for (const int32_t q : {9276, -9276, 16384, 32767, -32767}) {
-    for (const uint16_t coset : {0, 1}) {
+    for (const uint16_t coset : {uint16_t{0}, uint16_t{1}}) {
       INFO(q << ", coset " << coset);
       decode(coset, q / 2, q, out);
       for (size_t i = 0; i < 8; ++i) CHECK(std::fabs(out[i]) == Approx(std::abs(q)).margin(4));
