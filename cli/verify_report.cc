@@ -208,7 +208,8 @@ std::vector<std::string> VerifyReport::summary() const {
   } else if (verdict() == "intact") {
     line += "--against DUMP tests its promises";
   } else if (verdict() == "nothing tested") {
-    line += "nothing to test: no tensor is coded by it";
+    line += left_out_count_ > 0 ? "NOTHING COMPARED: the dump has no tensor of a name and type of the file's"
+                                : "nothing to test: no tensor is coded by it";
   } else {
     line += verdict() == "kept" ? "kept" : "nothing broken, not all decided";
   }

@@ -31,7 +31,7 @@ constexpr std::array<ParamSpec, 2> kParams = {{
      .example = "0.1"},
     {.kind = ParamSpec::real,
      .name = "bits",
-     .help = "expected bits a value of symbols and steps, at most, instead of nmse: the least error for them",
+     .help = "bits a value of symbols and steps, about, instead of nmse: the least error for them",
      .min = 0.01,
      .max = 16,
      .example = "1.5"},
@@ -271,7 +271,9 @@ class Choose final : public Scheme {
   std::string_view promises() const override {
     return "unbiased: picked by exact variance and expected cost, never by what was drawn;\n"
            "with nmse: E||x'-x||^2 = nmse ||x||^2 for each tensor, or less;\n"
-           "with bits: expected bits a value of symbols and steps at most that, of a sample of the values";
+           "with bits: symbols and steps take about that many bits a value of each tensor, as a sample of its values "
+           "says\n"
+           "(real gradients came out from 1 % less to 6 % more), headers not counted";
   }
   std::string_view source() const override { return "the quantizers are those of dither and grid"; }
 

@@ -214,6 +214,10 @@ class NpzSource : public Source {
 
   // Throws Error(unsupported) for what drop_unsupported may leave out.
   void add(ZipMember member, const SourceOptions& options) {
+    if (std::string_view(member.name).ends_with("/data.pkl")) {
+      throw Error(Exit::unsupported,
+                  "a PyTorch file; numpy.savez(FILE, **{name: t.numpy() for ...}) makes a dump of it");
+    }
     if (!is_array(member)) throw Error(Exit::unsupported, "not an .npy array; --drop-unsupported leaves it out");
     if (member.is_encrypted()) throw Error(Exit::unsupported, "encrypted; decrypt it first");
     if (member.method != 0 && member.method != 8) {

@@ -1,13 +1,14 @@
 """What a user may say wrongly, and what limits refuse."""
 # SPDX-License-Identifier: Apache-2.0
 import unittest
+import zipfile
 
 import h5py
 import numpy as np
 
 import container as gz
 import support
-from support import BAD_INPUT, LIMIT, USAGE
+from support import BAD_INPUT, LIMIT, UNSUPPORTED, USAGE
 
 F4, V32 = 2, "V32"
 PACK = 0
@@ -57,6 +58,11 @@ class Words(support.CliTest):
 
 
 class Limits(support.CliTest):
+    def test_a_pytorch_file_is_called_one(self):
+        with zipfile.ZipFile(self.dir / "x.pt", "w") as archive:
+            archive.writestr("x/data.pkl", b"\x80\x02}.")
+        self.refused(UNSUPPORTED, "compress", self.dir / "x.pt", says="PyTorch")
+
     def test_memory_bounds_what_constant_frames_become(self):
         # 128 MiB a chunk, for a few bytes in the file.
         tensor = gz.Tensor("x", V32, (1 << 24,))

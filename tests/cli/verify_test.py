@@ -136,6 +136,11 @@ class Schemes(Verify):
             self.assertIn("nothing to test", self.ok("verify", path, "--seed", 1).out.decode())
         self.assertEqual(self.report(OK, path, "--scheme", "raw", "--strict")["verdict"], "kept")
 
+    def test_another_dump_of_the_same_names_is_not_called_tested(self):
+        packed = self.compress(self.npy(np.ones(50, np.float32)), "--scheme=dqsg:levels=3")
+        other = self.npy(np.ones(50, np.float16), "other.npy")
+        self.assertIn("NOTHING COMPARED", self.ok("verify", packed, "--against", other).out.decode())
+
     def test_what_float32_hides_is_said(self):
         report = self.report(OK, self.npy(heavy(3000)), "--scheme", "dqsg:levels=65535", "--seed", 1, "--margin", 1e-9)
         checks = self.checks(report, "array")
