@@ -309,7 +309,9 @@ Promise GridEncoder::declared(double variance, float largest, bool raised) const
   promise.independent = true;
   promise.target = clips() ? &clipped_ : nullptr;
   promise.variance = variance;
-  promise.max_error = static_cast<double>(largest) / (rounding == Rounding::half ? 1 : 2);
+  // To nearest, an error is one that float32 has a part in.
+  const double rounded = rounding == Rounding::nearest ? 0x1p-24 * decoder_.layout().max_level : 0;
+  promise.max_error = static_cast<double>(largest) * ((rounding == Rounding::half ? 1 : 0.5) + rounded);
   if (!raised) promise.omega = choice_.omega;
   promise.delta = delta_of(promise.omega);
   return promise;

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "codec/edges.h"
 #include "codec/schemes/qsgd.h"
 #include "codec/support.h"
 
@@ -195,10 +196,27 @@ TEST_CASE("uniform: nearest, halves away from zero, and it says that it is biase
   const OneChunk chunk = one_chunk(VectorTensor(x), "uniform:bits=3");
   CHECK(chunk.decoded == std::vector<float>{3, 1, -1, 1, -2, 0});
   CHECK_FALSE(chunk.promise.unbiased);
-  CHECK(*chunk.promise.max_error == 0.5);
+  CHECK(*chunk.promise.max_error == 0.5 * (1 + 6 * 0x1p-24));
   for (size_t i = 0; i < x.size(); ++i) {
     CHECK(chunk.laws[i].kind == Law::point);
     CHECK(chunk.laws[i].lo == static_cast<double>(chunk.decoded[i]) - static_cast<double>(x[i]));
   }
   CHECK(parse_scheme("uniform:bits=3").draws() == false);
+}
+
+TEST_CASE("uniform: of many levels, no error passes what is said, and some pass half a step") {
+  bool passes = false;
+  for (size_t n = 3000; n < 3010; ++n) {
+    std::vector<float> x(n);
+    std::vector<uint32_t> words(n);
+    kernels::philox_words({{7, static_cast<uint32_t>(n)}, 0, 0}, 0, n, words.data());
+    for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(static_cast<int32_t>(words[i]));
+    const OneChunk chunk = one_chunk(VectorTensor(x), "uniform:bits=16");
+    const double most = *chunk.promise.max_error, half_step = most / (1 + 0x1p-23 * 32767);
+    double largest = 0;
+    for (const Law& law : chunk.laws) largest = std::max(largest, std::fabs(law.lo));
+    CHECK(largest <= most);
+    passes |= largest > half_step;
+  }
+  CHECK(passes);
 }
