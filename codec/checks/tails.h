@@ -57,6 +57,7 @@ double log_mean_exp(std::span<const double> x);
 //   uniform: the variables are uniform, strictly sub-Gaussian: h = 1/2;  else each term is at most a above its mean.
 // Its expectation, exponentiated, is at most 1 for every lambda >= 0.
 inline double e_increment(double lambda, double d, double slack, double p, double a, bool uniform) {
+  if (p == 0) return lambda * (d - slack);  // h may be infinite
   return lambda * (d - slack) - lambda * lambda * p * (uniform ? 0.5 : bennett_h(lambda * a));
 }
 
