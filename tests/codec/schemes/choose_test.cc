@@ -110,7 +110,7 @@ TEST_CASE("choose: the error is the one asked for, or less where values are roun
   }
 }
 
-TEST_CASE("choose: never more than dither takes, by the pilot's coder, but for its own choice's two bytes") {
+TEST_CASE("choose: of normal values at a small error it is dither, with one step") {
   const VectorTensor tensor(normal(50000));
   const Chosen chosen = choose(tensor, "choose:nmse=0.05");
   const OneChunk dithered = one_chunk(tensor, "dither:nmse=0.05");
