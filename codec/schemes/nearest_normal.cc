@@ -99,10 +99,6 @@ void laws_of_bucket(std::span<const float> y, float scale, unsigned bits, std::s
   }
 }
 
-[[noreturn]] void refuse(uint64_t bucket, const std::string& why) {
-  throw Error(Exit::bad_input, "block " + std::to_string(bucket) + " of the chunk has " + why);
-}
-
 }  // namespace
 
 void nearest_centroids(std::span<const float> y, double sigma, unsigned bits, std::span<uint16_t> symbols) {
@@ -151,11 +147,11 @@ void NearestNormalDecoder::decode(const Code& code, Range range, std::span<float
   const std::vector<uint16_t>& symbols = code.streams[0].symbols;
   for_each_bucket(range.count, layout_.bucket, [&](uint64_t bucket, size_t at, size_t count) {
     const float scale = scale_at(code.params, bucket);
-    if (!is_scale(scale)) refuse(bucket, "a scale that is not 0 or from 2^-126 to 2^126");
+    if (!is_scale(scale)) refuse_block(bucket, "a scale that is not 0 or from 2^-126 to 2^126");
     const uint16_t* first = symbols.data() + at;
     const auto is_rest = [&](uint16_t symbol) { return symbol == rest_symbol(layout_.bits); };
     if (scale == 0 && !std::all_of(first, first + count, is_rest)) {
-      refuse(bucket, "a symbol that is not that of 0 where the scale is 0");
+      refuse_block(bucket, "a symbol that is not that of 0 where the scale is 0");
     }
     const std::array<float, kMostLevels> table = table_of(scale, layout_.bits);
     kernels::levels_decode(first, count, table.data(), out.data() + at);

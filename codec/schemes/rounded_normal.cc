@@ -73,10 +73,6 @@ double omega_of(const RoundedLayout& layout) {
   return (smallest * smallest + most) * (1 + 0x1p-20);
 }
 
-[[noreturn]] void refuse(uint64_t bucket, const std::string& why) {
-  throw Error(Exit::bad_input, "block " + std::to_string(bucket) + " of the chunk has " + why);
-}
-
 }  // namespace
 
 RoundedScale rounded_scale_of(std::span<const float> y) {
@@ -114,12 +110,12 @@ void RoundedNormalDecoder::decode(const Code& code, Range range, std::span<float
   for_each_bucket(range.count, layout_.bucket, [&](uint64_t bucket, size_t at, size_t count) {
     const RoundedScale scale = scale_at(code.params, bucket);
     if (!is_scale(scale, layout_.bits)) {
-      refuse(bucket, "a unit and a top that are not both 0, nor those of rising levels up to 2^126");
+      refuse_block(bucket, "a unit and a top that are not both 0, nor those of rising levels up to 2^126");
     }
     const uint16_t* first = symbols.data() + at;
     const auto is_rest = [&](uint16_t symbol) { return symbol == rest_symbol(layout_.bits); };
     if (scale.unit == 0 && !std::all_of(first, first + count, is_rest)) {
-      refuse(bucket, "a symbol that is not that of 0 where the unit is 0");
+      refuse_block(bucket, "a symbol that is not that of 0 where the unit is 0");
     }
     const Table table = table_of(scale, layout_.bits);
     kernels::levels_decode(first, count, table.data(), out.data() + at);

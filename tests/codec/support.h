@@ -15,6 +15,8 @@ namespace gradcodec {
 class VectorTensor final : public Tensor {
  public:
   explicit VectorTensor(std::vector<float> values) : values_(std::move(values)), shape_{values_.size()} {}
+  VectorTensor(std::vector<float> values, uint64_t row)
+      : values_(std::move(values)), shape_{values_.size() / row, row} {}
   uint64_t size() const override { return values_.size(); }
   std::span<const uint64_t> shape() const override { return shape_; }
   std::span<const float> read(Range range, std::span<float>) const override {

@@ -11,21 +11,6 @@ using namespace gradcodec;
 
 namespace {
 
-// Rows of their own length.
-class Matrix final : public Tensor {
- public:
-  Matrix(std::vector<float> values, uint64_t row) : values_(std::move(values)), shape_{values_.size() / row, row} {}
-  uint64_t size() const override { return values_.size(); }
-  std::span<const uint64_t> shape() const override { return shape_; }
-  std::span<const float> read(Range range, std::span<float>) const override {
-    return std::span(values_).subspan(range.first, range.count);
-  }
-
- private:
-  std::vector<float> values_;
-  std::vector<uint64_t> shape_;
-};
-
 std::vector<float> uniform(size_t n) {
   std::vector<uint32_t> words(n);
   kernels::philox_words({{5, 6}, 0, 0}, 0, n, words.data());
@@ -89,7 +74,7 @@ TEST_CASE("choose: sparse values at a large error are rounded, and dense ones at
 TEST_CASE("choose: rows of one magnitude each have steps of their own") {
   std::vector<float> x = normal(7 * 600);
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::copysign(1 + static_cast<float>(i / 600) / 8, x[i]);
-  const Chosen chosen = choose(Matrix(x, 600), "choose:nmse=0.01");
+  const Chosen chosen = choose(VectorTensor(x, 600), "choose:nmse=0.01");
   INFO(chosen.described);
   CHECK(says(chosen, "buckets of 600"));
 }

@@ -10,21 +10,6 @@ using namespace gradcodec;
 
 namespace {
 
-class Matrix final : public Tensor {
- public:
-  Matrix(std::vector<float> values, uint64_t columns)
-      : values_(std::move(values)), shape_{values_.size() / columns, columns} {}
-  uint64_t size() const override { return values_.size(); }
-  std::span<const uint64_t> shape() const override { return shape_; }
-  std::span<const float> read(Range range, std::span<float>) const override {
-    return std::span(values_).subspan(range.first, range.count);
-  }
-
- private:
-  std::vector<float> values_;
-  std::vector<uint64_t> shape_;
-};
-
 double error_of(const std::vector<float>& x, const std::vector<float>& decoded) {
   double error = 0;
   for (size_t i = 0; i < x.size(); ++i)
@@ -77,7 +62,7 @@ TEST_CASE("onebit is never worse than sign, keeps the sum, and both keep what th
 }
 
 TEST_CASE("rows have means of their own, cut where chunks are") {
-  const Matrix rows({1, 3, -2, -4, 5, 7, 9, -1, -1, 2, 2, 2}, 4);
+  const VectorTensor rows({1, 3, -2, -4, 5, 7, 9, -1, -1, 2, 2, 2}, 4);
   const RoundTrip whole = round_trip(rows, "onebit:axis=row", {1, {}, {}});
   CHECK(whole.decoded == std::vector<float>{2, 2, -3, -3, 7, 7, 7, -1, -1, 2, 2, 2});
   CHECK(whole.chunks[0].params.size() == 3 * 8);
@@ -92,7 +77,7 @@ TEST_CASE("rows have means of their own, cut where chunks are") {
 
 TEST_CASE("values that are kept count in no mean, of the tensor or of a row") {
   const float kept = 3e38F;
-  const Matrix rows({1, 3, kept, -4, 5, 7, -kept, -1}, 4);
+  const VectorTensor rows({1, 3, kept, -4, 5, 7, -kept, -1}, 4);
   const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
   CHECK(one_chunk(rows, "onebit:axis=row", inputs).decoded == std::vector<float>{2, 2, kept, -4, 6, 6, -kept, -1});
   CHECK(one_chunk(rows, "onebit", inputs).decoded == std::vector<float>{4, 4, kept, -2.5F, 4, 4, -kept, -2.5F});
@@ -102,7 +87,7 @@ TEST_CASE("values that are kept count in no mean, of the tensor or of a row") {
 // A chunk's exceptions are counted once, and not once a row: that would take hours here.
 TEST_CASE("rows of one value, all of them kept") {
   constexpr size_t kRows = size_t{1} << 18;
-  const Matrix rows(std::vector<float>(kRows, INFINITY), 1);
+  const VectorTensor rows(std::vector<float>(kRows, INFINITY), 1);
   for (const char* text : {"onebit:axis=row", "sign:axis=row"}) {
     const Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, kRows, Nonfinite::keep};
     const OneChunk chunk = one_chunk(rows, text, inputs);
