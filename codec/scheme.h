@@ -20,6 +20,7 @@
 #include "codec/coder.h"
 #include "codec/law.h"
 #include "codec/loop.h"
+#include "codec/memory.h"
 #include "codec/params.h"
 #include "codec/promise.h"
 #include "codec/random.h"
@@ -92,6 +93,8 @@ struct Inputs {
   std::optional<float> shared_scale = {};   // a scale that workers agreed on, instead of the tensor's own
   std::span<const float> kept_levels = {};  // levels to use instead of fitting them
   uint64_t size = 0;                        // of the tensor; for restore, which sees none
+  const Tensor* side = nullptr;             // side information: what the decoder has beside the message, if anything
+  const Memory* memory = nullptr;           // of the tensor, for a scheme that remembers; null: it starts from zeros
 
   Inputs below() const;  // for the scheme below
 };
@@ -170,6 +173,9 @@ class Decoder {
 
   // If that is a draw: the law of targets - x for each element. Thread-safe.
   virtual void first_laws(const Code& code, Range range, std::span<const float> x, std::span<Law> laws) const;
+
+  // Whether the encoder knows what decode gives, so that there is a digest of it. Asked of the outermost scheme alone.
+  virtual bool is_digested() const { return true; }
 
   // Whether it draws from what all workers of a step share (Random::shared_draws), so that only messages of different
   // steps are independent. Asked of every scheme of a composition.

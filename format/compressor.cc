@@ -60,7 +60,9 @@ class Compressor {
             static_cast<uint32_t>(tensor),
             walk_.chunk_len(tensor),
             kept == options_.kept_levels.end() ? std::span<const float>() : kept->second,
-            options_.shared_scale};
+            options_.shared_scale,
+            {},
+            options_.memory_of ? options_.memory_of(entry.info) : nullptr};
   }
 
   // The options' own object, which has an effort, if it is of that id.

@@ -84,7 +84,9 @@ class Decompressor {
 
   void restore(const Incoming& item) {
     const size_t tensor = item.place.tensor;
-    const TensorPlan plan = plan_of(schema_, schemes_, id_, tensor, walk_.chunk_len(tensor));
+    TensorPlan plan = plan_of(schema_, schemes_, id_, tensor, walk_.chunk_len(tensor));
+    if (options_.side_of) plan.side = options_.side_of(plan.info);
+    if (options_.memory_of) plan.memory = options_.memory_of(plan.info);
     current_ = restore_tensor(plan, item.place, item.frame, output_info(plan.info, options_.dtype).dtype);
     if (tallies_ != nullptr) (*tallies_)[tensor].params = current_.decoder->describe();
   }

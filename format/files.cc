@@ -2,6 +2,7 @@
 #include "format/files.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,6 +120,12 @@ std::shared_ptr<RandomFile> RandomFile::temporary() {
   return std::shared_ptr<RandomFile>(new RandomFile(unlinked_file(), "temporary file", 0, Origin{}));
 }
 
+std::shared_ptr<RandomFile> RandomFile::in_memory(const std::string& name) {
+  Fd fd(memfd_create("gradcodec", MFD_CLOEXEC));
+  if (fd.get() < 0) throw Error(Exit::io, "no file can be made in memory: " + reason()).in_file(name);
+  return std::shared_ptr<RandomFile>(new RandomFile(std::move(fd), name, 0, Origin{}));
+}
+
 void RandomFile::read_at(uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
     const ssize_t n = pread(fd_.get(), out.data(), std::min(out.size(), kMaxCall), static_cast<off_t>(offset));
@@ -219,6 +226,11 @@ OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin
     if (exists && !force) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
     create_beside(exists, origin.mode);
   }
+}
+
+OutputFile::OutputFile(const std::shared_ptr<RandomFile>& memory)
+    : fd_(dup(memory->fd())), memory_(memory), name_(memory->name()), force_(true) {
+  if (fd_.get() < 0) throw Error(Exit::io, "cannot be opened: " + reason()).in_file(name_);
 }
 
 // Written through: standard output, a device, a pipe.
@@ -331,6 +343,7 @@ void OutputFile::commit() {
   // What replaces a file must be on the disk first: a crash must not lose both.
   if (replaces_ && fsync(fd_.get()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
   if (close(fd_.release()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
+  if (memory_) memory_->size_ = position_;
   if (!renames_) return;
   // Without -f a file that has appeared meanwhile is not replaced either.
   const bool moved = force_ ? rename(temporary_.c_str(), destination_.c_str()) == 0

@@ -55,6 +55,9 @@ class RandomFile {
   int fd() const { return fd_.get(); }
   const Origin& origin() const { return origin_; }
 
+  // An empty file in memory, which an OutputFile may fill.
+  static std::shared_ptr<RandomFile> in_memory(const std::string& name);
+
   // All of `out` from `offset`. Throws Error(bad_input) if the file ends before, Error(io) if reading fails.
   void read_at(uint64_t offset, std::span<std::byte> out) const;
 
@@ -65,6 +68,7 @@ class RandomFile {
   void write_at(uint64_t offset, ByteView bytes);
 
  private:
+  friend class OutputFile;
   RandomFile(Fd fd, std::string name, uint64_t size, const Origin& origin);
   Fd fd_;
   std::string name_;
@@ -113,6 +117,8 @@ class OutputFile {
   // itself, or is a terminal; Error(io) if it cannot be created.
   // `second`: another input that must not be replaced.
   OutputFile(const std::string& path, bool force, const Origin& origin, const Origin& second = {});
+  // Into a file of RandomFile::in_memory, which has it once it is committed.
+  explicit OutputFile(const std::shared_ptr<RandomFile>& memory);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -135,6 +141,7 @@ class OutputFile {
   void reserve_ahead(size_t bytes);
 
   Fd fd_;
+  std::shared_ptr<RandomFile> memory_;
   std::string name_, destination_, temporary_;
   uint64_t position_ = 0;
   uint64_t reserved_ = 0;  // bytes of the file that have their place on the disk

@@ -9,7 +9,7 @@
 namespace gradcodec {
 namespace {
 
-constexpr uint64_t kSeedFlag = 1, kWorkerFlag = 2, kStepFlag = 4, kDigestFlag = 8;
+constexpr uint64_t kSeedFlag = 1, kWorkerFlag = 2, kStepFlag = 4, kDigestFlag = 8, kPreviousFlag = 16, kSideFlag = 32;
 constexpr uint64_t kSmallItem = 32;
 constexpr uint64_t kLeastTensor = 5;  // bytes of a tensor's entry
 constexpr uint64_t kMaxSchemes = 4096;
@@ -117,7 +117,7 @@ FileKind parse_prologue(ByteView prologue) {
   if (major != kMajor) {
     throw Error(Exit::unsupported, "is in format version " + std::to_string(major) + "; this program reads version 1");
   }
-  if (kind != 1 && kind != 2) {
+  if (kind < 1 || kind > 5) {
     throw Error(Exit::unsupported, "is a .gradz file of kind " + std::to_string(kind) + ", not known to this version");
   }
   if (flags != 0) {
@@ -189,17 +189,20 @@ Schema parse_schema(ByteView body, uint64_t memory) {
 Bytes write_message(const Message& message) {
   Bytes out;
   put_varint(out, (message.seed ? kSeedFlag : 0) | (message.worker ? kWorkerFlag : 0) | (message.step ? kStepFlag : 0) |
-                      (message.digests ? kDigestFlag : 0));
+                      (message.digests ? kDigestFlag : 0) | (message.previous ? kPreviousFlag : 0) |
+                      (message.side ? kSideFlag : 0));
   if (message.seed) put(out, *message.seed);
   if (message.worker) put_varint(out, *message.worker);
   if (message.step) put_varint(out, *message.step);
+  if (message.previous) put(out, *message.previous);
+  if (message.side) put(out, *message.side);
   return out;
 }
 
 Message parse_message(ByteView body) {
   ByteReader in(body, "the MESSAGE block");
   const uint64_t flags = in.get_varint();
-  if ((flags & ~(kSeedFlag | kWorkerFlag | kStepFlag | kDigestFlag)) != 0) {
+  if ((flags & ~(kSeedFlag | kWorkerFlag | kStepFlag | kDigestFlag | kPreviousFlag | kSideFlag)) != 0) {
     throw Error(Exit::unsupported, "needs what this version does not have: message flags " + std::to_string(flags));
   }
   Message message;
@@ -207,6 +210,8 @@ Message parse_message(ByteView body) {
   if ((flags & kSeedFlag) != 0) message.seed = in.get<uint64_t>();
   if ((flags & kWorkerFlag) != 0) message.worker = in.get_varint();
   if ((flags & kStepFlag) != 0) message.step = in.get_varint();
+  if ((flags & kPreviousFlag) != 0) message.previous = in.get<uint64_t>();
+  if ((flags & kSideFlag) != 0) message.side = in.get<uint64_t>();
   if (message.worker.value_or(0) > 0xFFFFFFFF) in.fail("says a worker of 2^32 or more");
   in.expect_end();
   return message;

@@ -23,7 +23,8 @@ inline constexpr size_t kPrologueSize = 16;
 inline constexpr size_t kTailSize = 8;
 inline constexpr size_t kFrameOverhead = 12;
 
-enum class FileKind : uint8_t { message = 1, schema = 2 };
+// A state, an index set and a sum are laid out as messages are.
+enum class FileKind : uint8_t { message = 1, schema = 2, state = 3, indices = 4, sum = 5 };
 
 // 0x01 to 0x7F must be understood; 0x80 to 0xFF may be skipped once checked.
 enum class Tag : uint8_t { schema = 0x01, message = 0x02, tree = 0x03, end = 0x7F, metadata = 0x81 };
@@ -67,6 +68,8 @@ struct Schema {
 struct Message {
   std::optional<uint64_t> seed, worker, step;  // no seed: no scheme of the file draws
   bool digests = false;                        // END has a digest for each tensor
+  std::optional<uint64_t> previous = {};       // END's check of this worker's message before, for those that remember
+  std::optional<uint64_t> side = {};           // END's check of the side information that the encoder saw
 };
 
 uint64_t chunk_count(uint64_t elements, uint64_t chunk_len);  // 1 for no elements

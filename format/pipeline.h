@@ -35,7 +35,8 @@ struct CompressOptions {
   std::map<std::string, std::vector<float>, std::less<>> kept_levels = {};  // by tensor, instead of fitting them
   // By tensor, in place of `scheme` and stored as the same text: what they differ in is the encoder's alone.
   std::map<std::string, SchemeChoice, std::less<>> own_schemes = {};
-  std::optional<float> shared_scale = {};  // of the schemes that take one
+  std::optional<float> shared_scale = {};                          // of the schemes that take one
+  std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what the schemes remember, or null
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
@@ -71,6 +72,9 @@ struct DecompressOptions {
   std::function<bool(const TensorInfo&)> wanted;  // which tensors to decode
   bool skip_unwanted = false;                     // pass over the frames of the others, if possible, without a check
   std::optional<DType> dtype;                     // of float tensors, instead of their own
+  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of =
+      {};                                                          // side information of a tensor, or null
+  std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what it remembers, or null
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 };

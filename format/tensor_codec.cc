@@ -28,7 +28,9 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
           .loop = loop,
           .shared_scale = plan.shared_scale,
           .kept_levels = plan.kept_levels,
-          .size = plan.info.size()};
+          .size = plan.info.size(),
+          .side = plan.side.get(),
+          .memory = plan.memory};
 }
 
 // Other coders, and other forms, take fewer bytes for some values than for others, which are to be private.

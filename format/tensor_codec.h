@@ -39,6 +39,8 @@ struct TensorPlan {
   uint64_t chunk_len = 0;
   std::span<const float> kept_levels = {};  // for Inputs; outlives the plan
   std::optional<float> shared_scale = {};   // likewise
+  std::shared_ptr<const Tensor> side = {};  // side information, for a decoder
+  const Memory* memory = nullptr;           // of this tensor; outlives the plan
 };
 
 class TensorEncoder {

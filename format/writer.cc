@@ -29,8 +29,9 @@ void ContainerWriter::write_header_block(Tag tag, ByteView body) {
   output_.write(block);
 }
 
-void ContainerWriter::begin(const Schema& schema, ByteView tree, ByteView metadata, const Message& message) {
-  output_.write(write_prologue(FileKind::message));
+void ContainerWriter::begin(const Schema& schema, ByteView tree, ByteView metadata, const Message& message,
+                            FileKind kind) {
+  output_.write(write_prologue(kind));
   write_header_block(Tag::schema, write_schema(schema));
   if (!tree.empty()) write_header_block(Tag::tree, wrap_body(tree));
   if (!metadata.empty()) write_header_block(Tag::metadata, wrap_body(metadata));

@@ -47,7 +47,8 @@ class ContainerWriter final : public FrameWriter {
   explicit ContainerWriter(OutputFile& output) : output_(output) {}
 
   // Prologue to MESSAGE. `tree` and `metadata` are absent if empty.
-  void begin(const Schema& schema, ByteView tree, ByteView metadata, const Message& message);
+  void begin(const Schema& schema, ByteView tree, ByteView metadata, const Message& message,
+             FileKind kind = FileKind::message);
   bool forms() const override { return true; }
   void seal(uint64_t number, Frame& frame) const override { seal_frame(frame, base_ + k_ + number); }
   void append(const Frame& frame) override;

@@ -176,7 +176,7 @@ CASES = {
         "METADATA of 16 MiB and a byte": file(between=((0x81, b"\x01" + varint(2**24 + 1)),)),
     },
     6: {
-        "major": file(start=prologue(major=2)), "kind": file(start=prologue(kind=3)),
+        "major": file(start=prologue(major=2)), "kind": file(start=prologue(kind=9)),
         "critical flag": file(start=prologue(flags=1)), "alignment": file(schema=schema(head=b"\x12\x01\x02")),
         "origin": file(schema=schema(head=b"\x12\x00\x04")), "critical block": file(between=((4, b""),)),
         "packing": file(between=((3, b"\x02x"),)), "message flag": file(message=b"\x11" + SEED),
