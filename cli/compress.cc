@@ -12,6 +12,7 @@
 #include "format/bare.h"
 #include "format/kept_levels.h"
 #include "format/metadata.h"
+#include "format/state.h"
 
 namespace gradcodec {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 struct CompressArguments : CodingArguments {
   CommonOptions common;
   PrivacyArguments privacy;
-  std::string input, output, metadata, schema, levels_from;
+  std::string input, output, metadata, schema, levels_from, state;
   bool force = false, to_stdout = false, bare = false;
 };
 
@@ -114,11 +115,13 @@ void warn_beyond(const CompressArguments& args, const Progress& progress) {
                   " values of f2 tensors decode to more than f2 can hold (65504): decompress will need --dtype f4");
 }
 
-void run_job(const CompressArguments& args, const CompressOptions& options, Source& source, const Schema& schema,
-             OutputFile& output) {
+// Returns END's check; 0 of a bare message.
+uint64_t run_job(const CompressArguments& args, const CompressOptions& options, Source& source, const Schema& schema,
+                 uint64_t previous, OutputFile& output) {
   const std::vector<SchemeChoice> choices = choices_of(schema, args, options.scheme);
   Progress progress;
   progress.total = total_bytes(schema);
+  uint64_t end_check = 0;
   {
     const ProgressLine line(progress, args.common.quiet);
     if (args.bare) {
@@ -127,11 +130,14 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
     } else {
       ContainerWriter writer(output);
       writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata),
-                   plan_message(schema, options.id));
+                   plan_message(schema, options.id, previous));
       compress(source, schema, choices, options, writer, progress);
+      end_check = writer.end_check();
     }
   }
   warn_beyond(args, progress);
+  for (const auto& [tensor, text] : progress.warnings) args.common.say("tensor '" + escaped(tensor) + "': " + text);
+  return end_check;
 }
 
 // Secret draws have no seed, and messages of them nothing to tell them apart by.
@@ -151,6 +157,40 @@ std::unique_ptr<const StoredMessage> levels_message(const CompressArguments& arg
   return std::make_unique<const StoredMessage>(args.levels_from, options.threads, options.memory, progress);
 }
 
+// What the scheme remembers; null if it remembers nothing. The message is of the state's worker, step and seed.
+std::unique_ptr<StateFile> open_state(const CompressArguments& args, CompressOptions& options, const Schema& schema,
+                                      const Origin& origin) {
+  const Scheme& scheme = *options.scheme.scheme;
+  options.warns = true;
+  if (args.state.empty()) {
+    if (!options.scheme.remembers()) return nullptr;
+    args.common.say("scheme '" + std::string(scheme.name()) +
+                    "' remembers nothing without --state FILE: this is the first step, and the last");
+    return nullptr;
+  }
+  if (!options.scheme.remembers()) {
+    throw Error(Exit::usage,
+                "--state is for schemes that remember (ef/..., ec/..., diana/..., momentum/..., and what "
+                "gradcodec schemes lists as made of them)");
+  }
+  StateDemand demand;
+  demand.memory = scheme.name();
+  for (const std::string_view vector : scheme.vectors()) demand.vectors.emplace_back(vector);
+  const std::string text = options.scheme.stored_text();
+  for (const SchemaTensor& tensor : schema.tensors) {
+    if (schema.schemes[tensor.scheme].text == text) demand.tensors.push_back(tensor.info);
+  }
+  if (!args.seed.empty()) demand.seed = options.id.seed;
+  demand.worker = options.id.worker;
+  demand.step = options.id.step;
+  auto state = std::make_unique<StateFile>(args.state, demand, options.id.seed, origin.mode, options.memory);
+  const StateFacts& facts = state->facts();
+  options.id = {facts.seed, facts.worker, facts.step};
+  options.memory_of = [&state = *state](const TensorInfo& info) { return state.memory(info.name); };
+  options.warns = facts.previous == 0;
+  return state;
+}
+
 int run_compress(const CompressArguments& args) {
   CompressOptions options = args.options(args.common);
   check_private(args, options);
@@ -162,7 +202,7 @@ int run_compress(const CompressArguments& args) {
     args.common.say("scheme " + std::string(kDefaultScheme) +
                     " (unbiased, a tenth of the energy as noise); --scheme chooses");
   }
-  if ((options.id.worker || options.id.step) && args.seed.empty()) {
+  if ((options.id.worker || options.id.step) && args.seed.empty() && args.state.empty()) {
     args.common.say("--worker and --step tell draws of one --seed apart; without it every run has a seed of its own");
   }
   try {
@@ -170,11 +210,17 @@ int run_compress(const CompressArguments& args) {
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
     args.complete(options, *source, schema, file->name());
     if (levels) options.kept_levels = keep_levels(*levels, schema);
-    const Origin second = args.bare ? InputStream(args.schema).origin() : levels ? levels->file().origin() : Origin{};
-    OutputFile output(output_path(args), args.force, file->origin(), second);
-    run_job(args, options, *source, schema, output);
+    const std::unique_ptr<StateFile> state = open_state(args, options, schema, file->origin());
+    std::vector<Origin> others;
+    if (args.bare) others.push_back(InputStream(args.schema).origin());
+    if (levels) others.push_back(levels->file().origin());
+    if (state) others.push_back(InputStream(args.state).origin());
+    OutputFile output(output_path(args), args.force, file->origin(), others);
+    const uint64_t end_check = run_job(args, options, *source, schema, state ? state->facts().previous : 0, output);
     file->check_unchanged();
+    if (state) output.be_durable();
     output.commit();
+    if (state) state->commit(end_check);
     report(args, options, schema, output);
     say_privacy(args.common, args.privacy, options.scheme, schema);
   } catch (Error& error) {
@@ -196,6 +242,8 @@ Command add_compress(CLI::App& root) {
   args->CodingArguments::declare(app);
   app.add_option("--levels-from", args->levels_from,
                  "a .gradz file of the same scheme, whose levels are taken instead of fitting some (alq, amq)");
+  app.add_option("--state", args->state,
+                 "what the scheme remembers from step to step; made by the first one, replaced with each output");
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,

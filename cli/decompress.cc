@@ -8,13 +8,14 @@
 #include "format/bare.h"
 #include "format/dumps/open.h"
 #include "format/dumps/tree.h"
+#include "format/state.h"
 
 namespace gradcodec {
 namespace {
 
 struct DecompressArguments {
   CommonOptions common;
-  std::string input, output, only, dtype, to, schema, max_output;
+  std::string input, output, only, dtype, to, schema, max_output, state;
   bool force = false, to_stdout = false, stream = false;
 };
 
@@ -98,7 +99,7 @@ void say_what_stays(const DecompressArguments& args, ByteView record) {
 // Decodes one message into one dump. `read` decodes everything into the sink it is given and makes the last checks.
 template <typename Read>
 void write_dump(const DecompressArguments& args, const DecompressOptions& options, const InputStream& input,
-                const Schema& schema, ByteView tree, uint64_t number, Read read) {
+                const Schema& schema, ByteView tree, uint64_t number, bool durable, Read read) {
   const std::vector<TensorInfo> tensors = wanted_tensors(schema, options);
   std::vector<TensorInfo> all;
   for (const SchemaTensor& tensor : schema.tensors) all.push_back(tensor.info);
@@ -117,8 +118,11 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
 
   Progress progress;
   progress.total = total_bytes(schema);
-  const Origin second = args.schema.empty() ? Origin{} : InputStream(args.schema).origin();
-  OutputFile output(path, args.force, input.origin(), second);
+  std::vector<Origin> others;
+  if (!args.schema.empty()) others.push_back(InputStream(args.schema).origin());
+  if (durable) others.push_back(InputStream(args.state).origin());
+  OutputFile output(path, args.force, input.origin(), others);
+  if (durable) output.be_durable();
   const std::unique_ptr<Sink> sink = make_sink(kind, output, tensors, whole ? tree : ByteView());
   {
     const ProgressLine line(progress, args.common.quiet);
@@ -132,22 +136,57 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
 void decompress_bare(const DecompressArguments& args, const DecompressOptions& options, InputStream& input) {
   const Schema schema = read_schema_file(args.schema, args.common.memory_limit());
   BareReader reader(input, schema, args.common.memory_limit());
-  write_dump(args, options, input, schema, {}, 0,
+  write_dump(args, options, input, schema, {}, 0, false,
              [&](Sink* sink, Progress& progress) { reader.decompress_into(options, sink, progress); });
 }
 
-void decompress_message(const DecompressArguments& args, const DecompressOptions& options, InputStream& input,
+// What the decoder remembers; null if it has no need to.
+std::unique_ptr<StateFile> open_state(const DecompressArguments& args, const ContainerReader& reader,
+                                      const Origin& origin) {
+  const Schema& schema = reader.schema();
+  const std::vector<KnownScheme> schemes = parse_schemes(schema);
+  const Scheme* memory = reader.kind() == FileKind::message ? memory_of(schemes) : nullptr;
+  if (memory == nullptr || !memory->decoder_remembers()) {
+    if (args.state.empty()) return nullptr;
+    throw Error(Exit::usage, "needs no --state: its schemes remember nothing, or only where they encode");
+  }
+  const Message& message = reader.message();
+  if (args.state.empty()) {
+    if (message.previous == 0) return nullptr;
+    throw Error(Exit::usage, "is decoded with what '" + std::string(memory->name()) +
+                                 "' remembers of the messages before it: --state FILE");
+  }
+  if (!args.only.empty()) throw Error(Exit::usage, "--only leaves tensors out, of which --state must hear");
+  StateDemand demand;
+  demand.role = StateRole::decoder;
+  demand.memory = memory->name();
+  for (const std::string_view vector : memory->vectors()) demand.vectors.emplace_back(vector);
+  for (const SchemaTensor& tensor : schema.tensors) {
+    if (schemes[tensor.scheme].choice.scheme == memory) demand.tensors.push_back(tensor.info);
+  }
+  demand.seed = message.seed.value_or(0);
+  demand.worker = message.worker;
+  demand.step = message.step;
+  demand.previous = message.previous;
+  return std::make_unique<StateFile>(args.state, demand, 0, origin.mode, args.common.memory_limit());
+}
+
+void decompress_message(const DecompressArguments& args, DecompressOptions options, InputStream& input,
                         ContainerReader& reader, uint64_t number) {
-  if (reader.kind() != FileKind::message) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
+  if (reader.kind() == FileKind::schema) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
   const Schema& schema = reader.schema();
   check_claims(input, schema);
-  write_dump(args, options, input, schema, reader.tree(), number, [&](Sink* sink, Progress& progress) {
-    const std::vector<uint32_t> decoded =
-        decompress(reader, schema, id_of(schema, reader.message()), options, sink, progress);
+  const std::unique_ptr<StateFile> state = open_state(args, reader, input.origin());
+  if (state) options.memory_of = [&](const TensorInfo& info) { return state->memory(info.name); };
+  const bool durable = state != nullptr;
+  write_dump(args, options, input, schema, reader.tree(), number, durable, [&](Sink* sink, Progress& progress) {
+    const MessageId id = id_of(schema, reader.message(), reader.kind());
+    const std::vector<uint32_t> decoded = decompress(reader, schema, id, options, sink, progress);
     const std::vector<uint32_t> stored = reader.finish();
     if (!args.stream) reader.expect_end_of_input();
     compare_digests(schema, options, stored, decoded);
   });
+  if (state) state->commit(reader.end_check());
 }
 
 int run_decompress(DecompressArguments args) {
@@ -193,6 +232,9 @@ Command add_decompress(CLI::App& root) {
   app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]");
   app.add_option("--to", args->to, "kind of dump, whatever the output's name: npy, npz or h5")
       ->check(CLI::IsMember({"npy", "npz", "h5", "hdf5"}));
+  app.add_option(
+      "--state", args->state,
+      "what the decoder remembers from step to step (diana); made by the first one, replaced with each dump");
   app.add_option("--max-output", args->max_output, "refuse to write more than this many bytes of elements");
   app.add_flag("--stream", args->stream, "read message after message, each into a dump of its own");
   app.add_option("--schema", args->schema, "the schema file of a bare message");

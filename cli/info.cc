@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/common.h"
@@ -56,14 +58,40 @@ void print_tensors(const Schema& schema, const std::vector<TensorTally>& tallies
   print_table(rows, 6);
 }
 
+std::string_view kind_text(FileKind kind) {
+  switch (kind) {
+    case FileKind::message:
+      return "message";
+    case FileKind::schema:
+      return "schema";
+    case FileKind::state:
+      return "state";
+    case FileKind::indices:
+      return "index set";
+    case FileKind::sum:
+      return "sum";
+  }
+  return "";
+}
+
+// END's check, which names a message.
+std::string check_text(uint64_t check) {
+  std::array<char, 17> text;
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(check));
+  return text.data();
+}
+
 void print_message(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
+  const bool state = reader.kind() == FileKind::state;
   std::string line =
-      "made from " + origin_text(schema.origin) + ", chunks of " + with_commas(uint64_t{1} << schema.chunk_log2);
+      state ? "a state: what is remembered before step " + std::to_string(message.step.value_or(0)) + ", " : std::string();
+  line += "made from " + origin_text(schema.origin) + ", chunks of " + with_commas(uint64_t{1} << schema.chunk_log2);
   if (message.seed) line += ", seed " + std::to_string(*message.seed);
   if (message.worker) line += ", worker " + std::to_string(*message.worker);
   if (message.step) line += ", step " + std::to_string(*message.step);
+  if (message.previous) line += *message.previous == 0 ? ", the first" : ", after " + check_text(*message.previous);
   std::printf("%s\n", line.c_str());
   if (!reader.metadata().empty()) std::printf("metadata %s\n", metadata_json(reader.metadata()).c_str());
   std::printf("\n");
@@ -107,10 +135,12 @@ Json tensors_json(const Schema& schema, const std::vector<TensorTally>& tallies)
 Json message_json(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
-  Json out = {{"kind", "message"}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
+  Json out = {{"kind", kind_text(reader.kind())}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
   if (message.seed) out["seed"] = *message.seed;
   if (message.worker) out["worker"] = *message.worker;
   if (message.step) out["step"] = *message.step;
+  if (message.previous) out["previous"] = check_text(*message.previous);
+  out["check"] = check_text(reader.end_check());
   if (!reader.metadata().empty()) out["metadata"] = Json::parse(metadata_json(reader.metadata()));
   out["tensors"] = tensors_json(schema, tallies);
   Json parts = Json::object();
@@ -125,7 +155,16 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   const Schema& schema = reader.schema();
   check_claims(input, schema);
   DecompressOptions options;
-  options.wanted = [test = args.test](const TensorInfo&) { return test; };
+  const std::vector<KnownScheme> schemes = parse_schemes(schema);
+  std::set<std::string_view> left_out;
+  for (const SchemaTensor& tensor : schema.tensors) {
+    if (needs_memory(reader.message(), schemes[tensor.scheme].choice)) left_out.insert(tensor.info.name);
+  }
+  if (args.test && !left_out.empty()) {
+    args.common.warn(escaped(input.name()) + ": values were not decoded, which needs the state of the step before (" +
+                     std::to_string(left_out.size()) + " tensors)");
+  }
+  options.wanted = [&](const TensorInfo& info) { return args.test && left_out.count(info.name) == 0; };
   options.threads = args.common.thread_count();
   options.memory = args.common.memory_limit();
   Progress progress;
@@ -133,7 +172,7 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   const ProgressLine line(progress, args.common.quiet);
   std::vector<TensorTally> tallies;
   const std::vector<uint32_t> decoded =
-      decompress(reader, schema, id_of(schema, reader.message()), options, nullptr, progress, &tallies);
+      decompress(reader, schema, id_of(schema, reader.message(), reader.kind()), options, nullptr, progress, &tallies);
   const std::vector<uint32_t> stored = reader.finish();
   if (!args.stream) reader.expect_end_of_input();
   compare_digests(schema, options, stored, decoded);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <memory>
 
@@ -224,7 +225,8 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
     dump = open_dump(dump_file, {args.as_bf16, args.drop_unsupported}, args.common);
   }
   std::optional<OutputFile> plot;
-  if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), dump_file->origin());
+  const std::array<Origin, 1> dump_origin = {dump_file->origin()};
+  if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), std::span<const Origin>(dump_origin));
   Progress progress;
   std::unique_ptr<StoredMessage> message;
   MessageStats stats;

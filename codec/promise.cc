@@ -7,15 +7,15 @@ namespace gradcodec {
 
 Promise chain(const Promise& first, const Promise& second) {
   Promise both;
-  if (!second.unbiased || second.target != nullptr) return both;
+  if (second.target != nullptr) return both;
   both.target = first.target;
+  if (first.projection && first.delta && second.delta) both.delta = *first.delta * *second.delta;
+  if (!second.unbiased) return both;
   if (first.unbiased) {
     both.unbiased = true;
     if (first.omega && second.omega) both.omega = (1 + *first.omega) * (1 + *second.omega) - 1;
     both.delta = delta_of(both.omega);
     if (first.max_error && second.max_error) both.max_error = *first.max_error + *second.max_error;
-  } else if (first.projection && first.delta && second.omega && *second.omega < 1) {
-    both.delta = *first.delta * (1 - *second.omega);
   }
   return both;
 }

@@ -30,7 +30,8 @@ struct Promise {
 
 // Q2(Q1(x)), each with random numbers of its own:
 //   both unbiased, Q2 for all of its input     omega = (1 + omega1)(1 + omega2) - 1
-//   Q1 a projection, Q2 omega-unbiased         delta = delta1 (1 - omega2), a contraction only if omega2 < 1
+//   Q1 a projection, Q2 a contraction of what  delta = delta1 delta2; of an unbiased Q2 delta2 = 1 - omega2, if that is
+//   Q1 keeps, which leaves the rest 0          more than 0
 //   else                                       nothing
 // (Alistarh et al. 2017, "QSGD"; Basu et al. 2019, "Qsparse-local-SGD", lemma 3.) Independence is not passed on: Q2's
 // parameters may follow from what Q1 drew. The exact variance, Var Q1(x) + E Var Q2(Q1(x)), is left to whoever knows

@@ -9,18 +9,23 @@
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
+#include "codec/presets.h"
 #include "codec/schemes/adaquant.h"
 #include "codec/schemes/alq.h"
 #include "codec/schemes/amq.h"
 #include "codec/schemes/bq.h"
 #include "codec/schemes/choose.h"
+#include "codec/schemes/diana.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/drive.h"
+#include "codec/schemes/ec.h"
 #include "codec/schemes/eden.h"
+#include "codec/schemes/ef.h"
 #include "codec/schemes/grid.h"
 #include "codec/schemes/lattice.h"
 #include "codec/schemes/maxnorm.h"
+#include "codec/schemes/momentum.h"
 #include "codec/schemes/multiscale.h"
 #include "codec/schemes/natural.h"
 #include "codec/schemes/nuqsgd.h"
@@ -30,6 +35,7 @@
 #include "codec/schemes/raw.h"
 #include "codec/schemes/rotate.h"
 #include "codec/schemes/rotq.h"
+#include "codec/schemes/shrink.h"
 #include "codec/schemes/sign.h"
 #include "codec/schemes/tbqsgd.h"
 #include "codec/schemes/terngrad.h"
@@ -128,6 +134,9 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
   choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
   if (choice.inner->carries_bytes()) fail("'raw' stands alone");
+  if (choice.inner->remembers()) {
+    fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: a memory covers all that stands behind it");
+  }
   if (choice.inner->is_private()) {
     fail("'" + std::string(choice.inner->scheme->name()) +
          "' stands alone: what a scheme over it stores would not be private");
@@ -175,12 +184,13 @@ std::string too_many_stages(size_t stages) {
 
 std::span<const Scheme* const> all_schemes() {
   static const std::array schemes = {
-      &raw_scheme(),    &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
-      &qsgd_scheme(),   &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
-      &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
-      &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
-      &onebit_scheme(), &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
-      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),    &bq_scheme()};
+      &raw_scheme(),    &choose_scheme(),   &dither_scheme(),   &dqsg_scheme(),      &lattice_scheme(),
+      &qsgd_scheme(),   &terngrad_scheme(), &natural_scheme(),  &maxnorm_scheme(),   &multiscale_scheme(),
+      &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),      &tqsgd_scheme(),     &tnqsgd_scheme(),
+      &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),     &uniform_scheme(),   &sign_scheme(),
+      &onebit_scheme(), &topk_scheme(),     &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
+      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),     &bq_scheme(),        &shrink_scheme(),
+      &ef_scheme(),     &ec_scheme(),       &momentum_scheme(), &diana_scheme()};
   return schemes;
 }
 
@@ -215,7 +225,9 @@ const Coder* find_coder(uint16_t id) {
 
 const Scheme& scheme_named(std::string_view name) {
   if (const Scheme* scheme = find_scheme(name)) return *scheme;
-  fail("there is no scheme '" + escaped(name) + "': there are " + list_of_names(all_schemes()));
+  std::string names = list_of_names(all_schemes());
+  for (const Preset& preset : all_presets()) names += ", " + std::string(preset.name);
+  fail("there is no scheme '" + escaped(name) + "': there are " + names);
 }
 
 const Coder& coder_named(std::string_view name) {
@@ -236,7 +248,8 @@ const Coder& coder_of(const Scheme& scheme, const CoderPair& coders) {
   return scheme.carries_bytes() ? *coders.bytes : *coders.symbols;
 }
 
-SchemeChoice parse_scheme(std::string_view text) {
+SchemeChoice parse_scheme(std::string_view given) {
+  const std::string text = expand_preset(given);
   if (const size_t stages = stages_of(text); stages > kMostStages) fail("the scheme " + too_many_stages(stages));
   try {
     return parse(text, true);

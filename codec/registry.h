@@ -45,7 +45,8 @@ const Coder& coder_of(const Scheme& scheme, const CoderPair& coders);
 // stage, and the stages' own draws, need a bound.
 inline constexpr size_t kMostStages = 8;
 
-// A user's text. Throws Error(usage) saying which part is wrong and what is possible.
+// A user's text, which may be a preset's (codec/presets.h). Throws Error(usage) saying which part is wrong and what is
+// possible.
 SchemeChoice parse_scheme(std::string_view text);
 
 // A file's text: only what stored_text writes. Throws Error(unsupported) if a scheme is unknown or there

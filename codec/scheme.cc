@@ -15,6 +15,13 @@ Inputs Inputs::below() const {
   return inputs;
 }
 
+Inputs Inputs::behind() const {
+  Inputs inputs = *this;
+  inputs.memory = nullptr;
+  inputs.inner = nullptr;
+  return inputs;
+}
+
 void Decoder::take_params(Range range, ByteReader& payload, Code& code) const {
   const std::optional<uint64_t> size = params_size(range);
   if (!size) throw Error(Exit::bug, "a scheme does not take its chunks' parameters");

@@ -96,7 +96,8 @@ struct Inputs {
   const Tensor* side = nullptr;             // side information: what the decoder has beside the message, if anything
   const Memory* memory = nullptr;           // of the tensor, for a scheme that remembers; null: it starts from zeros
 
-  Inputs below() const;  // for the scheme below
+  Inputs below() const;   // for the scheme below
+  Inputs behind() const;  // for the scheme behind one that draws nothing and is no stage of its own (codec/through.h)
 };
 
 // How a tensor is cut. `inputs.ends`, if there are any, must outlive it.
@@ -195,6 +196,9 @@ class Encoder {
     decoder().targets(code, range, x, out);
   }
 
+  // What a user should know of the parameters for this tensor: that a memory may grow without bound. Empty: nothing.
+  virtual std::string warning() const { return ""; }
+
   // What is promised of this tensor under the parameters that are stored. May read the tensor once. The promise's
   // target lives as long as the encoder.
   virtual Promise promise() const = 0;
@@ -227,6 +231,13 @@ class Scheme {
   virtual bool draws() const = 0;
 
   virtual Inner inner() const { return Inner::none; }
+
+  // Of a memory (codec/memory.h): the names of its vectors, in their order. A memory stands first in a text and covers
+  // all that stands behind it; it draws nothing, and is no stage.
+  virtual std::span<const std::string_view> vectors() const { return {}; }
+
+  // Whether the decoder has the same memory, and needs it.
+  virtual bool decoder_remembers() const { return false; }
 
   // About the bytes that it works in for each value of a chunk, either way, beside the values, symbols and exceptions
   // that every scheme has.
@@ -273,6 +284,7 @@ struct SchemeChoice {
   bool draws() const { return scheme->draws() || (inner && inner->draws()); }
   bool takes_shared_scale() const { return scheme->takes_shared_scale() || (inner && inner->takes_shared_scale()); }
   bool is_private() const { return scheme->is_private(); }
+  bool remembers() const { return !scheme->vectors().empty(); }
   unsigned work_per_value() const { return scheme->work_per_value() + (inner ? inner->work_per_value() : 0); }
 
   SchemeChoice rehearsed() const;  // Scheme::rehearsed

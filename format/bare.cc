@@ -23,6 +23,15 @@ bool is_short(const Schema& schema) {
   return true;
 }
 
+// Their messages would have to name the one before.
+void refuse_memory(const Schema& schema) {
+  const Scheme* memory = memory_of(parse_schemes(schema));
+  if (memory == nullptr) return;
+  throw Error(Exit::unsupported, "scheme '" + std::string(memory->name()) +
+                                     "' remembers from message to message, for which bare messages have no room: use "
+                                     "the container");
+}
+
 uint32_t message_digest(std::span<const uint32_t> tensors) {
   return static_cast<uint32_t>(checksum(std::as_bytes(tensors), 0));
 }
@@ -31,6 +40,7 @@ uint32_t message_digest(std::span<const uint32_t> tensors) {
 
 BareWriter::BareWriter(OutputFile& output, const Schema& schema, const MessageId& id)
     : output_(output), schema_(schema), id_(id), short_(is_short(schema)) {
+  refuse_memory(schema);
   if (short_) return;
   const Bytes head = header(0);
   base_ = checksum(head, schema_digest(schema));
@@ -86,6 +96,7 @@ void BareWriter::finish(std::span<const uint32_t> digests) {
 
 BareReader::BareReader(InputStream& input, const Schema& schema, uint64_t memory)
     : input_(input), schema_(schema), memory_(memory), short_(is_short(schema)) {
+  refuse_memory(schema);
   read_header();
 }
 

@@ -72,9 +72,12 @@ class Compressor {
   }
 
   std::shared_ptr<TensorEncoder> prepare(size_t tensor, std::unique_ptr<TensorData> data, const Loop& loop) const {
-    return in_tensor(schema_.tensors[tensor].info, [&] {
-      return std::shared_ptr<TensorEncoder>(
-          make_tensor_encoder(plan(tensor), std::move(data), options_.nonfinite, loop));
+    const TensorInfo& info = schema_.tensors[tensor].info;
+    return in_tensor(info, [&] {
+      std::shared_ptr<TensorEncoder> encoder =
+          make_tensor_encoder(plan(tensor), std::move(data), options_.nonfinite, loop);
+      if (options_.warns && encoder->scheme() != nullptr) progress_.warn(info.name, encoder->scheme()->warning());
+      return encoder;
     });
   }
 

@@ -210,14 +210,15 @@ bool InputStream::skip(uint64_t n) {
   return true;
 }
 
-OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin, const Origin& second)
+OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin, std::span<const Origin> others)
     : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
   struct stat status = {};
   const bool exists = (path == "-" ? fstat(STDOUT_FILENO, &status) : stat(path.c_str(), &status)) == 0;
-  for (const Origin& input : {origin, second}) {
-    if (exists && input.is_file && status.st_dev == input.device && status.st_ino == input.inode) {
-      throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
-    }
+  const auto is_same = [&](const Origin& input) {
+    return exists && input.is_file && status.st_dev == input.device && status.st_ino == input.inode;
+  };
+  if (is_same(origin) || std::any_of(others.begin(), others.end(), is_same)) {
+    throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
   }
   if (exists && S_ISDIR(status.st_mode)) throw Error(Exit::usage, "is a directory").in_file(name_);
   if (path == "-" || (exists && !S_ISREG(status.st_mode))) {
@@ -341,7 +342,8 @@ void OutputFile::commit() {
     [[maybe_unused]] const int result = ftruncate(fd_.get(), static_cast<off_t>(position_));
   }
   // What replaces a file must be on the disk first: a crash must not lose both.
-  if (replaces_ && fsync(fd_.get()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
+  if ((replaces_ || (durable_ && renames_)) && fsync(fd_.get()) != 0)
+    throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
   if (close(fd_.release()) != 0) throw Error(Exit::io, "cannot be written: " + reason()).in_file(name_);
   if (memory_) memory_->size_ = position_;
   if (!renames_) return;
@@ -355,6 +357,17 @@ void OutputFile::commit() {
     }
   } else if (!moved) {
     throw Error(Exit::io, "cannot be replaced: " + reason()).in_file(name_);
+  }
+  if (durable_) sync_directory();
+}
+
+// The entry of the directory: until it is on the disk, a loss of power may bring the file before back.
+void OutputFile::sync_directory() const {
+  const size_t slash = destination_.rfind('/');
+  const std::string dir = slash == std::string::npos ? "." : destination_.substr(0, slash + 1);
+  const Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0 || (fsync(fd.get()) != 0 && errno != EINVAL)) {
+    throw Error(Exit::io, "its directory cannot be written: " + reason()).in_file(name_);
   }
 }
 

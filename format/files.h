@@ -115,8 +115,8 @@ class OutputFile {
   // `force` allows an existing regular file to be replaced at commit. The result is readable by no more people than the
   // origin (and the umask) allows. Throws Error(usage) if the destination exists and `force` is false, or is the origin
   // itself, or is a terminal; Error(io) if it cannot be created.
-  // `second`: another input that must not be replaced.
-  OutputFile(const std::string& path, bool force, const Origin& origin, const Origin& second = {});
+  // `others`: more inputs that must not be replaced.
+  OutputFile(const std::string& path, bool force, const Origin& origin, std::span<const Origin> others = {});
   // Into a file of RandomFile::in_memory, which has it once it is committed.
   explicit OutputFile(const std::shared_ptr<RandomFile>& memory);
   ~OutputFile();
@@ -130,6 +130,9 @@ class OutputFile {
   // is a temporary file that commit() copies.
   const std::string& path_for_library();
 
+  // Once committed, what it is and that it is there shall outlive a loss of power.
+  void be_durable() { durable_ = true; }
+
   void commit();  // flushes, renames. Throws Error(io)
   const std::string& name() const { return name_; }
 
@@ -138,6 +141,7 @@ class OutputFile {
   void create_beside(bool exists, mode_t mode);
   void create_temporary();
   void write_all(ByteView bytes);
+  void sync_directory() const;
   void reserve_ahead(size_t bytes);
 
   Fd fd_;
@@ -145,7 +149,7 @@ class OutputFile {
   std::string name_, destination_, temporary_;
   uint64_t position_ = 0;
   uint64_t reserved_ = 0;  // bytes of the file that have their place on the disk
-  bool renames_ = false, replaces_ = false, library_ = false, force_;
+  bool renames_ = false, replaces_ = false, library_ = false, force_, durable_ = false;
 };
 
 // The reader at the other end of stdout has gone: the program ends quietly.

@@ -27,7 +27,7 @@ inline constexpr size_t kFrameOverhead = 12;
 enum class FileKind : uint8_t { message = 1, schema = 2, state = 3, indices = 4, sum = 5 };
 
 // 0x01 to 0x7F must be understood; 0x80 to 0xFF may be skipped once checked.
-enum class Tag : uint8_t { schema = 0x01, message = 0x02, tree = 0x03, end = 0x7F, metadata = 0x81 };
+enum class Tag : uint8_t { schema = 0x01, message = 0x02, tree = 0x03, state = 0x04, end = 0x7F, metadata = 0x81 };
 inline bool may_skip(uint8_t tag) { return tag >= 0x80; }
 
 inline constexpr uint64_t kMaxBody = (uint64_t{1} << 28) - 1;  // of a block, and of a frame's payload

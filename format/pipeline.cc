@@ -50,8 +50,26 @@ Schema plan_schema(const Source& source, const CompressOptions& options) {
   return schema;
 }
 
-Message plan_message(const Schema& schema, const MessageId& id) {
+const Scheme* memory_of(const std::vector<KnownScheme>& schemes) {
+  const Scheme* memory = nullptr;
+  for (const KnownScheme& known : schemes) {
+    if (known.choice.scheme == nullptr || !known.choice.remembers()) continue;
+    if (memory != nullptr && memory != known.choice.scheme) {
+      throw Error(Exit::bad_input, "has two kinds of memory, " + std::string(memory->name()) + " and " +
+                                       std::string(known.choice.scheme->name()));
+    }
+    memory = known.choice.scheme;
+  }
+  return memory;
+}
+
+bool needs_memory(const Message& message, const SchemeChoice& scheme) {
+  return scheme.scheme != nullptr && scheme.scheme->decoder_remembers() && message.previous.value_or(0) != 0;
+}
+
+Message plan_message(const Schema& schema, const MessageId& id, uint64_t previous) {
   Message message;
+  if (memory_of(parse_schemes(schema)) != nullptr) message.previous = previous;
   if (draws(schema).value()) message.seed = id.seed;
   message.worker = id.worker;
   message.step = id.step;
@@ -59,7 +77,17 @@ Message plan_message(const Schema& schema, const MessageId& id) {
   return message;
 }
 
-MessageId id_of(const Schema& schema, const Message& message) {
+MessageId id_of(const Schema& schema, const Message& message, FileKind kind) {
+  if (kind == FileKind::state) return {};
+  const std::vector<KnownScheme> schemes = parse_schemes(schema);
+  const bool known =
+      std::all_of(schemes.begin(), schemes.end(), [](const KnownScheme& s) { return s.choice.scheme != nullptr; });
+  const bool remembers = memory_of(schemes) != nullptr;
+  if ((known || remembers) && remembers != message.previous.has_value()) {
+    throw Error(Exit::bad_input, remembers
+                                     ? "does not say which message came before, which a scheme that remembers needs"
+                                     : "says which message came before, though no scheme of it remembers");
+  }
   if (draws(schema).value_or(message.seed.has_value()) != message.seed.has_value()) {
     throw Error(Exit::bad_input, message.seed ? "has a seed though no scheme of it draws random numbers"
                                               : "has no seed though a scheme of it draws random numbers");

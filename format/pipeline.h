@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,15 @@ namespace gradcodec {
 struct Progress {
   std::atomic<uint64_t> total = 0, done = 0;
   std::atomic<uint64_t> beyond_type = 0;  // decoded values that the tensor's own 16-bit type cannot hold
+
+  // What the schemes warn of, by tensor. Thread-safe.
+  void warn(const std::string& tensor, std::string text) {
+    if (text.empty()) return;
+    const std::lock_guard lock(mutex);
+    warnings.emplace(tensor, std::move(text));
+  }
+  std::mutex mutex;
+  std::map<std::string, std::string> warnings;
 };
 
 struct CompressOptions {
@@ -37,6 +47,7 @@ struct CompressOptions {
   std::map<std::string, SchemeChoice, std::less<>> own_schemes = {};
   std::optional<float> shared_scale = {};                          // of the schemes that take one
   std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what the schemes remember, or null
+  bool warns = false;  // whether to ask the schemes for warnings, for which they may read a tensor again
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
@@ -48,14 +59,6 @@ struct CompressOptions {
 // The schema of the message that compress will write.
 Schema plan_schema(const Source& source, const CompressOptions& options);
 
-// What MESSAGE will say: the seed only if a scheme draws.
-Message plan_message(const Schema& schema, const MessageId& id);
-
-// Encodes every tensor into frames, in order, and finishes with their digests. `schemes`: the parsed schemes of the
-// schema, in its order. Deterministic: the frames do not depend on the number of threads.
-void compress(Source& source, const Schema& schema, const std::vector<SchemeChoice>& schemes,
-              const CompressOptions& options, FrameWriter& writer, Progress& progress);
-
 // The schemes and coders that a schema names, parsed; null where a text or a coder is not known to this version.
 struct KnownScheme {
   SchemeChoice choice;
@@ -63,6 +66,20 @@ struct KnownScheme {
   std::string problem;  // why it cannot be used; empty if it can
 };
 std::vector<KnownScheme> parse_schemes(const Schema& schema);
+
+// Whether the decoder of this message needs what it remembers of those before it.
+bool needs_memory(const Message& message, const SchemeChoice& scheme);
+
+// What MESSAGE will say: the seed only if a scheme draws, `previous` only if one remembers.
+Message plan_message(const Schema& schema, const MessageId& id, uint64_t previous = 0);
+
+// The scheme that remembers, of those that the schema names; null if there is none. There is at most one in a message.
+const Scheme* memory_of(const std::vector<KnownScheme>& schemes);
+
+// Encodes every tensor into frames, in order, and finishes with their digests. `schemes`: the parsed schemes of the
+// schema, in its order. Deterministic: the frames do not depend on the number of threads.
+void compress(Source& source, const Schema& schema, const std::vector<SchemeChoice>& schemes,
+              const CompressOptions& options, FrameWriter& writer, Progress& progress);
 
 // A tensor's plan on the way back. `schemes`: of parse_schemes.
 TensorPlan plan_of(const Schema& schema, const std::vector<KnownScheme>& schemes, const MessageId& id, size_t tensor,
@@ -104,8 +121,9 @@ std::vector<uint32_t> decompress(FrameReader& reader, const Schema& schema, cons
 void compare_digests(const Schema& schema, const DecompressOptions& options, std::span<const uint32_t> stored,
                      std::span<const uint32_t> decoded);
 
-// What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws.
-MessageId id_of(const Schema& schema, const Message& message);
+// What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws,
+// and the check of the message before if, and only if, one remembers. A state, which draws nothing, has no keys.
+MessageId id_of(const Schema& schema, const Message& message, FileKind kind = FileKind::message);
 
 // Bytes of the elements of all tensors; saturates.
 uint64_t total_bytes(const Schema& schema);

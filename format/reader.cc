@@ -132,6 +132,7 @@ bool ContainerReader::begin() {
   has_message_ = false;
   tree_.clear();
   metadata_.clear();
+  state_.clear();
   lengths_.clear();
   blocks_.clear();
   accounts_ = {};
@@ -165,6 +166,7 @@ bool ContainerReader::begin() {
     if (kind_ == FileKind::schema) return true;
   }
   base_ = seed;
+  if (kind_ == FileKind::state && state_.empty()) throw Error(Exit::bad_input, "is a state without a STATE block");
   lengths_.reserve(static_cast<size_t>(std::min(total_frames(schema_), kMostFramesReserved)));
   if (!tree_.empty() && schema_.origin != DumpKind::hdf5) {
     throw Error(Exit::bad_input, "has a TREE block though it was not made from HDF5");
@@ -179,7 +181,7 @@ void ContainerReader::take_header_block(const Block& block) {
       schema_ = parse_schema(block.body(), memory_);
       return;
     case Tag::message:
-      accounts_.message = block.bytes.size();
+      accounts_.message += block.bytes.size();
       message_ = parse_message(block.body());
       has_message_ = true;
       return;
@@ -194,6 +196,13 @@ void ContainerReader::take_header_block(const Block& block) {
       accounts_.metadata = block.bytes.size();
       metadata_ = unwrap_body(block.body(), "the METADATA block", std::min(kMaxMetadata, memory_));
       check_cbor(metadata_, "the METADATA block");
+      return;
+    case Tag::state:
+      if (kind_ != FileKind::state) throw Error(Exit::bad_input, "has a STATE block, but is not a state");
+      if (!state_.empty()) throw Error(Exit::bad_input, "has two STATE blocks");
+      if (block.body().empty()) throw Error(Exit::bad_input, "has a STATE block with nothing in it");
+      accounts_.message += block.bytes.size();
+      state_.assign(block.body().begin(), block.body().end());
       return;
     case Tag::end:
       throw Error(Exit::bad_input, "ends before its MESSAGE block");
@@ -242,7 +251,7 @@ std::vector<uint32_t> ContainerReader::finish() {
     skipped += block.bytes.size();
     block = read_block(what);
   }
-  check(block, base_ + k_, what);
+  end_check_ = check(block, base_ + k_, what);
   if (block.tag != static_cast<uint8_t>(Tag::end)) damaged(block.offset, "the block after the frames is not END");
   accounts_.skipped += skipped;
   accounts_.end = block.bytes.size();

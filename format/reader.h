@@ -71,12 +71,16 @@ class ContainerReader final : public FrameReader {
   const Message& message() const { return message_; }
   const Bytes& tree() const { return tree_; }          // unwrapped; empty if there is none
   const Bytes& metadata() const { return metadata_; }  // likewise
+  const Bytes& state() const { return state_; }        // the body of STATE, which a state has
 
   void next(FrameBytes& frame, const FramePlace& place) override;
   void skip(FrameBytes& frame, const FramePlace& place) override;
 
   // END and the tail, after all frames. Returns the digests, none if the message has none.
   std::vector<uint32_t> finish();
+
+  // END's check, which names the message, after finish.
+  uint64_t end_check() const { return end_check_; }
 
   // Throws Error(bad_input) if anything follows.
   void expect_end_of_input();
@@ -114,7 +118,8 @@ class ContainerReader final : public FrameReader {
   bool has_message_ = false;
   Schema schema_;
   Message message_;
-  Bytes tree_, metadata_;
+  Bytes tree_, metadata_, state_;
+  uint64_t end_check_ = 0;
   std::vector<uint32_t> lengths_;
   std::vector<BlockPlace> blocks_;
   Accounts accounts_;

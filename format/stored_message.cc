@@ -50,12 +50,18 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress) {
   InputStream input(file_);
   ContainerReader reader(input, memory_);
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
-  if (reader.kind() != FileKind::message) {
+  if (reader.kind() == FileKind::schema) {
     throw Error(Exit::usage, "is a schema file, which holds no tensors: a message was expected");
   }
+  if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
   schema_ = reader.schema();
   message_ = reader.message();
   schemes_ = parse_schemes(schema_);
+  for (const KnownScheme& known : schemes_) {
+    if (!needs_memory(message_, known.choice)) continue;
+    throw Error(Exit::usage, "is decoded with what '" + std::string(known.choice.scheme->name()) +
+                                 "' remembers of the messages before it, which this command has not: decompress it");
+  }
   check_claims(input, schema_);
   check_table();
   frame_seed_ = reader.frame_seed();

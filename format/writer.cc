@@ -30,11 +30,12 @@ void ContainerWriter::write_header_block(Tag tag, ByteView body) {
 }
 
 void ContainerWriter::begin(const Schema& schema, ByteView tree, ByteView metadata, const Message& message,
-                            FileKind kind) {
+                            FileKind kind, ByteView state) {
   output_.write(write_prologue(kind));
   write_header_block(Tag::schema, write_schema(schema));
   if (!tree.empty()) write_header_block(Tag::tree, wrap_body(tree));
   if (!metadata.empty()) write_header_block(Tag::metadata, wrap_body(metadata));
+  if (!state.empty()) write_header_block(Tag::state, state);
   write_header_block(Tag::message, write_message(message));
   base_ = seed_;
   lengths_.reserve(static_cast<size_t>(std::min(total_frames(schema), kMostFramesReserved)));
@@ -51,6 +52,7 @@ void ContainerWriter::finish(std::span<const uint32_t> digests) {
   for (const uint32_t length : lengths_) put_varint(body, length);
   const Bytes block = write_block(Tag::end, body, base_ + k_ + lengths_.size());
   output_.write(block);
+  end_check_ = ByteReader(ByteView(block).last(8), "END").get<uint64_t>();
   Bytes tail;
   put(tail, static_cast<uint32_t>(block.size()));
   put_bytes(tail, std::as_bytes(std::span(kTailMagic)));

@@ -46,13 +46,16 @@ class ContainerWriter final : public FrameWriter {
  public:
   explicit ContainerWriter(OutputFile& output) : output_(output) {}
 
-  // Prologue to MESSAGE. `tree` and `metadata` are absent if empty.
+  // Prologue to MESSAGE. `tree`, `metadata` and `state` are absent if empty.
   void begin(const Schema& schema, ByteView tree, ByteView metadata, const Message& message,
-             FileKind kind = FileKind::message);
+             FileKind kind = FileKind::message, ByteView state = {});
   bool forms() const override { return true; }
   void seal(uint64_t number, Frame& frame) const override { seal_frame(frame, base_ + k_ + number); }
   void append(const Frame& frame) override;
   void finish(std::span<const uint32_t> digests) override;
+
+  // END's check, which names the message, once it is finished.
+  uint64_t end_check() const { return end_check_; }
 
  private:
   void write_header_block(Tag tag, ByteView body);
@@ -61,6 +64,7 @@ class ContainerWriter final : public FrameWriter {
   uint64_t seed_ = 0;  // of the next check: before MESSAGE ends the last check, after it S + k
   uint64_t k_ = 0;     // blocks before the frames
   uint64_t base_ = 0;  // S, the check of MESSAGE
+  uint64_t end_check_ = 0;
   std::vector<uint32_t> lengths_;
 };
 

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "codec/utf8.h"
+#include "format/pipeline.h"
+#include "format/reader.h"
+#include "format/writer.h"
+
+namespace gradcodec {
+namespace {
+
+constexpr uint64_t kMostSteps = (uint64_t{1} << 63) - 1;
+
+std::string number(uint64_t n) { return std::to_string(n); }
+
+std::string role_text(StateRole role) { return role == StateRole::encoder ? "an encoder" : "a decoder"; }
+
+// The body of the STATE block: role, name of the memory.
+Bytes write_state_block(const StateFacts& facts) {
+  Bytes out;
+  put(out, static_cast<uint8_t>(facts.role));
+  put_varint(out, facts.memory.size());
+  put_bytes(out, as_bytes(facts.memory));
+  return out;
+}
+
+void parse_state_block(ByteView body, StateFacts& facts) {
+  ByteReader in(body, "the STATE block");
+  const auto role = in.get<uint8_t>();
+  if (role != 1 && role != 2) in.fail("says neither an encoder nor a decoder");
+  facts.role = static_cast<StateRole>(role);
+  const uint64_t size = in.get_varint();
+  if (size == 0 || size > kMaxSchemeText) in.fail("has a name of " + number(size) + " bytes");
+  facts.memory = in.get_text(size);
+  in.expect_end();
+}
+
+}  // namespace
+
+// The vectors as a dump: NAME of VECTOR is the tensor VECTOR/NAME, of float64.
+class StateFile::Values final : public Source {
+ public:
+  explicit Values(const StateFile& state) {
+    for (const Entry& entry : state.entries_) {
+      for (size_t i = 0; i < entry.vectors.size(); ++i) {
+        tensors_.push_back({state.facts_.vectors[i] + "/" + entry.info.name, {DType::f8, ""}, entry.info.shape});
+        vectors_.push_back(&entry.vectors[i]);
+      }
+    }
+  }
+  DumpKind kind() const override { return DumpKind::npz; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  std::unique_ptr<TensorData> open(size_t ordinal) override { return std::make_unique<Data>(*vectors_[ordinal]); }
+
+ private:
+  class Data final : public TensorData {
+   public:
+    explicit Data(const std::vector<double>& values) : values_(values) {}
+    void read(Range range, std::span<std::byte> out) const override {
+      if (!out.empty()) std::memcpy(out.data(), values_.data() + range.first, out.size());
+    }
+
+   private:
+    const std::vector<double>& values_;
+  };
+
+  std::vector<TensorInfo> tensors_;
+  std::vector<const std::vector<double>*> vectors_;
+};
+
+// The way back.
+class StateFile::Receiver final : public Sink {
+ public:
+  explicit Receiver(StateFile& state) {
+    for (Entry& entry : state.entries_) {
+      for (size_t i = 0; i < entry.vectors.size(); ++i) {
+        vectors_.emplace(state.facts_.vectors[i] + "/" + entry.info.name, &entry.vectors[i]);
+      }
+    }
+  }
+  void begin(const TensorInfo& info) override {
+    vector_ = vectors_.at(info.name);
+    at_ = 0;
+  }
+  void write(ByteView elements) override {
+    if (elements.empty()) return;
+    std::memcpy(reinterpret_cast<std::byte*>(vector_->data()) + at_, elements.data(), elements.size());
+    at_ += elements.size();
+  }
+  void end() override {}
+  void finish() override {}
+
+ private:
+  std::map<std::string, std::vector<double>*, std::less<>> vectors_;
+  std::vector<double>* vector_ = nullptr;
+  size_t at_ = 0;
+};
+
+StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_t fresh_seed, mode_t mode,
+                     uint64_t memory)
+    : path_(path), mode_(mode) {
+  try {
+    facts_ = {demand.role,
+              demand.memory,
+              demand.vectors,
+              demand.seed.value_or(fresh_seed),
+              demand.worker,
+              demand.step.value_or(0),
+              demand.previous.value_or(0)};
+    uint64_t values = 0;
+    for (const TensorInfo& info : demand.tensors) {
+      const uint64_t left = memory / sizeof(double) / demand.vectors.size() - values;
+      if (info.size() > left) {
+        throw Error(Exit::limit, "what is remembered takes more memory than --memory allows").in_tensor(info.name);
+      }
+      values += info.size();
+    }
+    for (const TensorInfo& info : demand.tensors) {
+      by_name_.emplace(info.name, entries_.size());
+      Entry& entry = entries_.emplace_back();
+      entry.info = info;
+      entry.vectors.assign(demand.vectors.size(), std::vector<double>(static_cast<size_t>(info.size())));
+    }
+    for (Entry& entry : entries_) {
+      for (size_t i = 0; i < entry.vectors.size(); ++i) entry.memory.vectors[i] = entry.vectors[i];
+    }
+    open_locked(demand.previous.value_or(0));
+    read(memory);
+    check(demand);
+  } catch (Error& error) {
+    error.in_file(path);
+    throw;
+  }
+}
+
+// Another process may replace the file, under a lock of its own, before this one has it.
+void StateFile::open_locked(uint64_t previous) {
+  for (;;) {
+    lock_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (lock_.get() < 0 && errno == ENOENT) {
+      if (previous != 0) {
+        throw Error(Exit::bad_input,
+                    "does not exist, and the message is not the first of its worker: the state of the step before it "
+                    "is needed");
+      }
+      write(false);
+      continue;
+    }
+    if (lock_.get() < 0) throw Error(Exit::io, "cannot be opened: " + std::string(std::strerror(errno)));
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      throw Error(Exit::io, "is in use by another process: every worker has a state of its own");
+    }
+    struct stat ours = {}, now = {};
+    if (fstat(lock_.get(), &ours) != 0) throw Error(Exit::io, "cannot be examined: " + std::string(strerror(errno)));
+    if (!S_ISREG(ours.st_mode)) throw Error(Exit::usage, "is not a regular file, which a state must be");
+    mode_ = ours.st_mode & 0777;
+    if (stat(path_.c_str(), &now) == 0 && ours.st_dev == now.st_dev && ours.st_ino == now.st_ino) return;
+  }
+}
+
+void StateFile::read(uint64_t memory) {
+  InputStream input(RandomFile::open(path_));
+  ContainerReader reader(input, memory);
+  if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a state was expected");
+  if (reader.kind() != FileKind::state) {
+    throw Error(Exit::usage,
+                "is a .gradz file, but not a state: name another one, which is created if it is not there");
+  }
+  const Message& message = reader.message();
+  StateFacts found;
+  parse_state_block(reader.state(), found);
+  if (!message.seed || !message.step || !message.previous) {
+    throw Error(Exit::bad_input, "is a state without a seed, a step or the check of a message");
+  }
+  if (found.role != facts_.role) {
+    throw Error(Exit::bad_input, "is the state of " + role_text(found.role) + ", not of " + role_text(facts_.role));
+  }
+  if (found.memory != facts_.memory) {
+    throw Error(Exit::bad_input,
+                "is what '" + escaped(found.memory) + "' remembers, and the scheme is '" + facts_.memory + "/...'");
+  }
+  check_tensors(reader.schema());
+  check_claims(input, reader.schema());
+  DecompressOptions options;
+  options.wanted = [](const TensorInfo&) { return true; };
+  options.memory = memory;
+  Receiver receiver(*this);
+  Progress progress;
+  const std::vector<uint32_t> decoded = decompress(reader, reader.schema(), {}, options, &receiver, progress);
+  const std::vector<uint32_t> stored = reader.finish();
+  reader.expect_end_of_input();
+  compare_digests(reader.schema(), options, stored, decoded);
+  facts_.seed = *message.seed;
+  facts_.worker = message.worker;
+  facts_.step = *message.step;
+  facts_.previous = *message.previous;
+}
+
+// Names and shapes must be those of the tensors that are to be remembered, neither more nor fewer.
+void StateFile::check_tensors(const Schema& schema) const {
+  std::map<std::string_view, const TensorInfo*> found;
+  for (const SchemaTensor& tensor : schema.tensors) found.emplace(tensor.info.name, &tensor.info);
+  for (const Entry& entry : entries_) {
+    for (const std::string& vector : facts_.vectors) {
+      const auto it = found.find(vector + "/" + entry.info.name);
+      if (it == found.end()) {
+        throw Error(Exit::bad_input, "the state knows no tensor of this name: was it renamed?")
+            .in_tensor(entry.info.name);
+      }
+      if (it->second->shape != entry.info.shape || it->second->dtype != DType{DType::f8, ""}) {
+        throw Error(Exit::bad_input, "has the shape " + shape_text(entry.info.shape) + ", and in the state " +
+                                         shape_text(it->second->shape) + " " + it->second->dtype.name())
+            .in_tensor(entry.info.name);
+      }
+      found.erase(it);
+    }
+  }
+  for (const StoredScheme& scheme : schema.schemes) {
+    if (scheme.text != "raw") throw Error(Exit::bad_input, "is a state whose vectors are not kept exactly");
+  }
+  if (found.empty()) return;
+  throw Error(Exit::bad_input, "remembers '" + escaped(found.begin()->first) +
+                                   "', a tensor that the step does not have: was it renamed, or left out?");
+}
+
+void StateFile::check(const StateDemand& demand) const {
+  const auto fail = [](const std::string& text) { throw Error(Exit::bad_input, text); };
+  if (demand.worker != facts_.worker && demand.worker) {
+    fail("is the state of " + (facts_.worker ? "worker " + number(*facts_.worker) : "a worker without a number") +
+         ", not of worker " + number(*demand.worker));
+  }
+  if (demand.role == StateRole::decoder && !demand.worker && facts_.worker) {
+    fail("is the state of worker " + number(*facts_.worker) + ", and the message is of no numbered worker");
+  }
+  if (demand.seed && *demand.seed != facts_.seed) {
+    fail("has the seed " + number(facts_.seed) + ", not " + number(*demand.seed) + ": another run's state?");
+  }
+  if (demand.step && *demand.step > facts_.step) {
+    fail("expects step " + number(facts_.step) + " next, not " + number(*demand.step) + ": " +
+         (*demand.step == facts_.step + 1
+              ? "step " + number(facts_.step) + " is"
+              : "steps " + number(facts_.step) + " to " + number(*demand.step - 1) + " are") +
+         " missing");
+  }
+  if (demand.step && *demand.step < facts_.step) {
+    fail("expects step " + number(facts_.step) + " next, not " + number(*demand.step) +
+         ": that one is remembered already, and cannot be made again from this state");
+  }
+  if (demand.previous && *demand.previous != facts_.previous) {
+    fail("is not the state before this message: another message came in between, or was made from another state");
+  }
+}
+
+const Memory* StateFile::memory(std::string_view tensor) const {
+  const auto found = by_name_.find(tensor);
+  return found == by_name_.end() ? nullptr : &entries_[found->second].memory;
+}
+
+double StateFile::norm() const {
+  double sum = 0;
+  for (const Entry& entry : entries_) {
+    for (const double value : entry.vectors[0]) sum += value * value;
+  }
+  return std::sqrt(sum);
+}
+
+void StateFile::commit(uint64_t message) {
+  if (facts_.step == kMostSteps) throw Error(Exit::limit, "has counted 2^63 steps").in_file(path_);
+  ++facts_.step;
+  facts_.previous = message;
+  write(true);
+}
+
+void StateFile::write(bool replace) const {
+  Values values(*this);
+  CompressOptions options;
+  options.scheme = parse_scheme("raw");
+  options.coders = coders_for_level(1);
+  const Schema schema = plan_schema(values, options);
+  Message message;
+  message.seed = facts_.seed;
+  message.worker = facts_.worker;
+  message.step = facts_.step;
+  message.previous = facts_.previous;
+  message.digests = true;
+  Origin origin;
+  origin.mode = mode_;
+  OutputFile output(path_, replace, origin);
+  ContainerWriter writer(output);
+  writer.begin(schema, {}, {}, message, FileKind::state, write_state_block(facts_));
+  Progress progress;
+  compress(values, schema, std::vector<SchemeChoice>(schema.schemes.size(), options.scheme), options, writer, progress);
+  output.be_durable();
+  output.commit();
+}
+
+}  // namespace gradcodec

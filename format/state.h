@@ -1,0 +1,84 @@
+// State files: what a worker, or whoever decodes its messages, remembers between steps. spec/state.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codec/memory.h"
+#include "format/files.h"
+#include "format/layout.h"
+
+namespace gradcodec {
+
+enum class StateRole : uint8_t { encoder = 1, decoder = 2 };  // the numbers are on disk
+
+// Whose state it is, and of what.
+struct StateFacts {
+  StateRole role = StateRole::encoder;
+  std::string memory;                // the scheme that remembers: "ef"
+  std::vector<std::string> vectors;  // the names of what it remembers of each tensor: "e"
+  uint64_t seed = 0;
+  std::optional<uint64_t> worker = {};
+  uint64_t step = 0;      // of the next message
+  uint64_t previous = 0;  // END's check of the last message; 0 before the first
+};
+
+// What the next message is, as far as the caller knows; the rest is as the state says. A state that contradicts it is
+// refused.
+struct StateDemand {
+  StateRole role = StateRole::encoder;
+  std::string memory;
+  std::vector<std::string> vectors;
+  std::vector<TensorInfo> tensors;  // those that are remembered; names and shapes count
+  std::optional<uint64_t> seed = {}, worker = {}, step = {}, previous = {};
+};
+
+// A state file in use. Order of events: it is read; the message (or the dump) is made, synced and renamed; the new
+// state is written beside the old one, synced and renamed over it. A process that ends between leaves an old state with
+// which the same step gives the same bytes again.
+class StateFile {
+ public:
+  // Opens `path`, and locks it against others until destruction. If there is none, one of zeros is created first, with
+  // what `demand` says (seed `fresh_seed` and step 0 where it does not), readable as `mode` says. `memory`: most bytes
+  // that the vectors may take. Throws Error naming the file: bad_input (damage; not what was demanded, which is named),
+  // io (also: in use by another process), limit, unsupported.
+  StateFile(const std::string& path, const StateDemand& demand, uint64_t fresh_seed, mode_t mode, uint64_t memory);
+
+  const StateFacts& facts() const { return facts_; }
+
+  // Of a tensor that is remembered; null for others. It may be updated in place.
+  const Memory* memory(std::string_view tensor) const;
+
+  // The vectors' Euclidean norm over all tensors, that of the first vector of each.
+  double norm() const;
+
+  // Writes the state after the message with this END check. Throws Error(io).
+  void commit(uint64_t message);
+
+ private:
+  struct Entry {
+    TensorInfo info;
+    std::vector<std::vector<double>> vectors;
+    Memory memory;
+  };
+  class Values;
+  class Receiver;
+
+  void open_locked(uint64_t previous);
+  void read(uint64_t memory);
+  void check(const StateDemand& demand) const;
+  void check_tensors(const Schema& schema) const;
+  void write(bool replace) const;
+
+  std::string path_;
+  mode_t mode_;
+  Fd lock_;
+  StateFacts facts_;
+  std::vector<Entry> entries_;  // in the order of the demand
+  std::map<std::string, size_t, std::less<>> by_name_;
+};
+
+}  // namespace gradcodec
