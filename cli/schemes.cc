@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/numbers.h"
+#include "codec/presets.h"
 #include "codec/registry.h"
 #include "codec/synopsis.h"
 
@@ -22,8 +23,13 @@ struct SchemesArguments {
 
 constexpr std::array<const char*, 5> kKinds = {"integer", "real", "choice", "list", "amount"};
 
-// Today no scheme carries anything from one message to the next.
-constexpr const char* kState = "none: each message stands alone";
+std::string state_text(const Scheme& scheme) {
+  if (scheme.vectors().empty()) return "none: each message stands alone";
+  std::string vectors;
+  for (const std::string_view name : scheme.vectors()) vectors += (vectors.empty() ? "" : ", ") + std::string(name);
+  return vectors + ": as many float64 as there are values, in the file of --state; " +
+         (scheme.decoder_remembers() ? "both sides keep it" : "the encoder keeps it");
+}
 
 std::string spec_page(const Scheme& scheme) { return "spec/schemes/" + std::string(scheme.name()) + ".md"; }
 
@@ -41,11 +47,11 @@ void print_param(const ParamSpec& spec, size_t width) {
               range_text(spec).c_str(), fallback.c_str());
 }
 
-void print_params(const Scheme& scheme) {
-  if (scheme.params().empty()) std::printf("  none\n");
+void print_params(std::span<const ParamSpec> params) {
+  if (params.empty()) std::printf("  none\n");
   size_t width = 0;
-  for (const ParamSpec& spec : scheme.params()) width = std::max(width, spec.name.size());
-  for (const ParamSpec& spec : scheme.params()) print_param(spec, width);
+  for (const ParamSpec& spec : params) width = std::max(width, spec.name.size());
+  for (const ParamSpec& spec : params) print_param(spec, width);
 }
 
 void print_part(const char* heading, std::string_view text) {
@@ -56,14 +62,23 @@ void print_part(const char* heading, std::string_view text) {
 
 void print_scheme(const Scheme& scheme) {
   std::printf("%s: %s\n\nparameters\n", std::string(scheme.name()).c_str(), std::string(scheme.summary()).c_str());
-  print_params(scheme);
+  print_params(scheme.params());
   if (scheme.inner() == Inner::required) std::printf("  a scheme behind it, after '/'\n");
   if (scheme.inner() == Inner::optional) std::printf("  perhaps a scheme behind it, after '/', for what it keeps\n");
   print_part(("promises (" + promise_word(scheme) + ")").c_str(), scheme.promises());
-  print_part("state from step to step", kState);
+  print_part("state from step to step", state_text(scheme));
   print_part("source", scheme.source());
   print_part("example", example_command(scheme));
   print_part("specification", spec_page(scheme));
+}
+
+void print_preset(const Preset& preset) {
+  std::printf("%s: %s\n\nparameters\n", std::string(preset.name).c_str(), std::string(preset.summary).c_str());
+  print_params(preset.params);
+  const std::string example = std::string(preset.name) + example_params(preset.params);
+  print_part("source", preset.source);
+  print_part("example", "gradcodec compress grads.h5 --state worker.state --scheme " + example);
+  print_part("which stands for", expand_preset(example));
 }
 
 void print_list() {
@@ -81,6 +96,13 @@ void print_list() {
     if (const std::string params = short_params(*scheme); !params.empty()) {
       std::printf("  %-*s  %s\n", width(names), "", params.c_str());
     }
+  }
+  names = 0;
+  for (const Preset& preset : all_presets()) names = std::max(names, preset.name.size());
+  std::printf("\ncompositions that have a name\n");
+  for (const Preset& preset : all_presets()) {
+    std::printf("  %-*s  %s\n", width(names), std::string(preset.name).c_str(), std::string(preset.summary).c_str());
+    std::printf("  %-*s  %s\n", width(names), "", short_params(preset.params).c_str());
   }
   names = 0;
   for (const Coder* coder : all_coders()) names = std::max(names, coder->name().size());
@@ -112,7 +134,7 @@ Json scheme_json(const Scheme& scheme) {
           {"short_params", short_params(scheme)},
           {"promise", promise_word(scheme)},
           {"promises", scheme.promises()},
-          {"state", kState},
+          {"state", state_text(scheme)},
           {"source", scheme.source()},
           {"example", example_command(scheme)},
           {"specification", spec_page(scheme)}};
@@ -122,6 +144,10 @@ int run_schemes(const SchemesArguments& args) {
   if (const Coder* coder = find_coder(std::string_view(args.name)); coder != nullptr && !args.json) {
     std::printf("coder %s (id %d): %s\n", std::string(coder->name()).c_str(), coder->id(),
                 std::string(coder->summary()).c_str());
+    return 0;
+  }
+  if (const Preset* preset = find_preset(args.name); preset != nullptr && !args.json) {
+    print_preset(*preset);
     return 0;
   }
   const Scheme* one = args.name.empty() ? nullptr : &scheme_named(args.name);

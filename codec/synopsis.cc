@@ -83,23 +83,43 @@ std::vector<const ParamSpec*> alternatives(const Scheme& scheme) {
 
 }  // namespace
 
-std::string short_params(const Scheme& scheme) {
-  const std::vector<const ParamSpec*> either = alternatives(scheme);
+namespace {
+
+// `either`: optional ones, of which one must be given.
+std::string shortened(std::span<const ParamSpec> params, const std::vector<const ParamSpec*>& either) {
   std::string needed, optional;
   const auto add = [&](const ParamSpec& spec, std::string_view separator) {
     needed += (needed.empty() ? "" : std::string(separator)) + written(spec, placeholder(spec));
   };
-  for (const ParamSpec& spec : scheme.params()) {
+  for (const ParamSpec& spec : params) {
     if (spec.required) add(spec, ",");
   }
   for (size_t i = 0; i < either.size(); ++i) add(*either[i], i == 0 ? "," : "|");
-  for (const ParamSpec& spec : scheme.params()) {
+  for (const ParamSpec& spec : params) {
     if (spec.required || std::find(either.begin(), either.end(), &spec) != either.end()) continue;
     const std::string comma = needed.empty() && optional.empty() ? "" : ",";
     optional += "[" + comma + written(spec, placeholder(spec)) + "]";
   }
+  return needed + optional;
+}
+
+}  // namespace
+
+std::string short_params(std::span<const ParamSpec> params) { return shortened(params, {}); }
+
+std::string example_params(std::span<const ParamSpec> params) {
+  std::string text;
+  for (const ParamSpec& spec : params) {
+    if (spec.required) text += (text.empty() ? ":" : ",") + written(spec, example_text(spec));
+  }
+  return text;
+}
+
+std::string short_params(const Scheme& scheme) {
   const Inner inner = scheme.inner();
-  return needed + optional + (inner == Inner::required ? "/SCHEME" : inner == Inner::optional ? "[/SCHEME]" : "");
+  return shortened(scheme.params(), alternatives(scheme)) + (inner == Inner::required   ? "/SCHEME"
+                                                             : inner == Inner::optional ? "[/SCHEME]"
+                                                                                        : "");
 }
 
 std::string example_of(const Scheme& scheme) {
@@ -109,7 +129,7 @@ std::string example_of(const Scheme& scheme) {
 
 std::string promise_word(const Scheme& scheme) {
   if (scheme.carries_bytes()) return "exact";
-  if (scheme.inner() == Inner::required) return "as below";
+  if (!scheme.vectors().empty()) return scheme.decoder_remembers() ? "unbiased, with memory" : "with memory";
   constexpr uint64_t kChunk = 4096;
   const Few values;
   Inputs inputs{Random({}, 0), kFirstStage, kChunk};
@@ -118,6 +138,7 @@ std::string promise_word(const Scheme& scheme) {
   const SchemeChoice choice = parse_scheme(example_of(scheme)).rehearsed();
   const std::unique_ptr<Encoder> encoder = choice.prepare(values, inputs);
   const Promise promise = encoder->promise();
+  if (scheme.inner() == Inner::required && promise.unbiased) return "as below";
   if (promise.unbiased) return promise.target == nullptr ? "unbiased" : "unbiased, clipped";
   if (promise.delta) return "contraction";
   if (promise.inner_product) return "exact along x";

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "codec/scheme.h"
@@ -12,12 +13,16 @@ namespace gradcodec {
 // number, F any number. What stands below follows: "k=N|N%[/SCHEME]". Empty if there is nothing to write.
 std::string short_params(const Scheme& scheme);
 
+// The same of a preset; and the parameters that it needs, with values: ":k=1%".
+std::string short_params(std::span<const ParamSpec> params);
+std::string example_params(std::span<const ParamSpec> params);
+
 // A whole text that parse_scheme takes, with no more parameters than it needs: "topk:k=1%", "rotate/qsgd:s=4".
 std::string example_of(const Scheme& scheme);
 
 // What its encoder promises (Promise) with those parameters: exact, unbiased, "unbiased, clipped" (for the values that
 // it limits first), contraction, "exact along x", "biased, bounded" (each error), biased; "as below" where it says no
-// more than the scheme below.
+// more than the scheme below, "with memory" where that is what counts.
 std::string promise_word(const Scheme& scheme);
 
 }  // namespace gradcodec

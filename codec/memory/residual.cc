@@ -21,12 +21,9 @@ std::string ResidualEncoder::warning() const {
   } else if (below.delta && *below.delta > 0) {  // the error may lie along h: lengths add, not squares
     const double root = std::fabs(beta_ - alpha_) + alpha_ * std::sqrt(1 - *below.delta);
     lambda = root * root;
-  } else if (below.max_error) {
-    return "";  // each error is bounded, whatever u is
   } else {
-    return "nothing that the scheme promises bounds what is remembered: it may grow from step to step. Look at the "
-           "norm "
-           "of the state; a contraction (shrink/ before an unbiased scheme) keeps it bounded";
+    return "nothing that the scheme behind promises bounds what is remembered: look at the norm of the state as it "
+           "grows";
   }
   if (lambda < 1) return "";
   return "what is remembered may grow from step to step: lambda = (beta - alpha)^2 + alpha^2 gamma = " +

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 1> kVectors = {"h"};
 constexpr std::array<ParamSpec, 1> kParams = {{
     {.kind = ParamSpec::real,
      .name = "alpha",
-     .help = "how much of each message h takes [1 / (1 + omega of the scheme behind)]",
+     .help = "how much of each message h takes [1 / (1 + omega of the scheme behind), 0.5 if it has none]",
      .min = 0x1p-64,
      .max = 1},
 }};
@@ -93,10 +93,8 @@ class DianaEncoder final : public RememberingEncoder {
     const Promise below = inner().promise();
     if (!below.unbiased) throw Error(Exit::usage, "'diana' stands over unbiased schemes; the one behind it is not");
     most_ = below.omega ? std::optional(1 / (1 + *below.omega)) : std::nullopt;
-    if (params.count("alpha") == 0 && !most_) {
-      throw Error(Exit::usage, "'diana' needs alpha=... here: the scheme behind it promises no omega to choose it by");
-    }
-    alpha_ = params.count("alpha") == 0 ? *most_ : real_of(params, "alpha");
+    // Without an omega errors are bounded in themselves, and any alpha brings h as near to x as they are large.
+    alpha_ = params.count("alpha") == 0 ? most_.value_or(0.5) : real_of(params, "alpha");
     decoder_ = std::make_unique<DianaDecoder>(inner().decoder(), alpha_, memory());
   }
 
@@ -116,7 +114,7 @@ class DianaEncoder final : public RememberingEncoder {
     promise.delta.reset();
     promise.inner_product.reset();
     promise.projection = false;
-    if (promise.target != nullptr) promise = {};  // it limits x - h first
+    if (promise.target != nullptr) return {};  // it limits x - h first
     return promise;
   }
 

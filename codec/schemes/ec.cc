@@ -42,20 +42,17 @@ class ErrorCompensation final : public Scheme {
   std::span<const std::string_view> vectors() const override { return kVectors; }
   void check(const Params&, bool) const override {}
 
-  // The alpha for which lambda is least, beta / (1 + gamma). What omega is follows from the scheme's parameters and the
-  // size, or from the values as they are before anything is added.
+  // Without alpha: that for which lambda is least, beta / (1 + omega). What omega is follows from the scheme's
+  // parameters and the size, or from the values as they are before anything is added. Without an omega errors are
+  // bounded in themselves, or those of a contraction, and all that is remembered may be added.
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
     const double beta = real_of(params, "beta");
-    double alpha = 0;
+    double alpha = beta;
     if (params.count("alpha") != 0) {
       alpha = real_of(params, "alpha");
     } else {
       const Promise plain = inputs.inner->prepare(tensor, inputs.behind())->promise();
-      if (!plain.unbiased || !plain.omega) {
-        throw Error(Exit::usage,
-                    "'ec' needs alpha=... here: the scheme behind it promises no variance to choose it by");
-      }
-      alpha = beta / (1 + *plain.omega);
+      if (plain.unbiased && plain.omega) alpha = beta / (1 + *plain.omega);
     }
     return std::make_unique<ResidualEncoder>(tensor, inputs, alpha, beta, name());
   }

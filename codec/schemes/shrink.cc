@@ -69,11 +69,9 @@ class ShrinkEncoder final : public Encoder {
  public:
   ShrinkEncoder(const Tensor& tensor, const Inputs& inputs)
       : behind_(inputs.inner->prepare(tensor, inputs.behind())), promise_(behind_->promise()) {
-    if (!promise_.unbiased || !promise_.omega) {
-      throw Error(Exit::usage,
-                  "'shrink' stands over unbiased schemes that promise an omega; the one behind it does not");
-    }
-    factor_ = std::max(kLeast, static_cast<float>(1 / (1 + *promise_.omega)));
+    if (!promise_.unbiased) throw Error(Exit::usage, "'shrink' stands over unbiased schemes; the one behind it is not");
+    // Without an omega the error is bounded in itself, whatever the values are, and need not shrink with them.
+    if (promise_.omega) factor_ = std::max(kLeast, static_cast<float>(1 / (1 + *promise_.omega)));
     decoder_ = std::make_unique<ShrinkDecoder>(behind_->decoder(), factor_);
   }
 
@@ -87,6 +85,7 @@ class ShrinkEncoder final : public Encoder {
   }
 
   Promise promise() const override {
+    if (!promise_.omega) return promise_;
     Promise promise;
     promise.target = promise_.target;
     promise.independent = promise_.independent;

@@ -79,6 +79,13 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "rotate:shared=yes,block=64/dqsg:levels=65535", "rotate/rotate:block=16/dither:nmse=0.01", "rotate/drive",
         "rotate/threshold:t=1e-6", "rotate/topk:k=100%", "rotate:block=32768/randk:k=20%",
         "rotate/randk:k=100%/dither:nmse=0.1", "rotate/rotate:block=16/topk:k=100%"}},
+      {"shrink",
+       {"shrink/qsgd:s=1", "shrink/dqsg:levels=5,bucket=100", "shrink/randk:k=10%", "shrink/rotate:block=16/qsgd:s=1"}},
+      {"ef", {"ef/topk:k=1%", "ef/topk:k=10%/shrink/qsgd:s=2,norm=l2,bucket=0", "ef/sign", "ef/onebit:axis=row"}},
+      {"ec", {"ec/qsgd:s=4", "ec:alpha=0.25,beta=0.9/dither:nmse=0.1", "ec:beta=0/dqsg:levels=3"}},
+      {"momentum", {"momentum/topk:k=1%", "momentum:m=0/topk:k=5%/dqsg:levels=255", "momentum:m=1/threshold:t=0.01"}},
+      {"diana",
+       {"diana/qsgd:s=4", "diana:alpha=1/randk:k=10%", "diana/rotate:block=16/dqsg:levels=5", "diana/natural"}},
       {"rotq", {"rotq:bits=2", "rotq:bits=3,block=2", "rotq:bits=4,block=262144,shared=yes"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());

@@ -66,7 +66,7 @@ TEST_CASE("a scheme's text is strict") {
   refused("dither:nmse=0.1x", "'nmse'");
   refused("dither:step=1,bucket=5", "'bucket'");
   refused("raw:x=1", "no parameters");
-  refused("ef/raw", "no scheme 'ef'");
+  refused("memo/raw", "no scheme 'memo'");
   refused("raw/raw", "takes none behind it");
   refused("dqsg:levels=3/raw", "takes none behind it");
   refused("dqsg:levels=3/", "takes none behind it");
@@ -83,7 +83,7 @@ TEST_CASE("a file's scheme text is canonical") {
   CHECK(stored_refusal("dither:nmse=0.1") == Exit::bad_input);
   CHECK(stored_refusal("dqsg:levels=3,clip=2") == Exit::bad_input);
   CHECK(stored_refusal("later:x=1") == Exit::unsupported);
-  CHECK(stored_refusal("ef/dqsg:levels=3") == Exit::unsupported);
+  CHECK(stored_refusal("memo/dqsg:levels=3") == Exit::unsupported);
 }
 
 TEST_CASE("at most eight schemes stand over one another") {

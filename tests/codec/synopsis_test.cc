@@ -54,7 +54,10 @@ TEST_CASE("what is promised, in a word") {
                                                               {"uniform", "biased, bounded"},
                                                               {"drive", "exact along x"},
                                                               {"eden", "exact along x"},
-                                                              {"rotate", "as below"}};
+                                                              {"rotate", "as below"},
+                                                              {"shrink", "contraction"},
+                                                              {"ef", "with memory"},
+                                                              {"diana", "unbiased, with memory"}};
   for (const auto& [name, word] : known) {
     INFO(name);
     CHECK(promise_word(named(name)) == word);

@@ -1,6 +1,6 @@
 """The worked examples of spec/: fenced blocks named `example=NAME`, of three kinds.
 
-    json   the dump that goes in, and the bits of its decoded elements
+    json   the dump that goes in, and the bits of its decoded elements (`remembered`: those of a state's vectors)
     sh     the commands that make the files
     hex    a file (file=NAME), dissected: hex digits, `#` begins a comment
 """
@@ -20,6 +20,7 @@ FENCE = re.compile(r"^```(json|sh|hex) example=([a-z0-9-]+)(?: file=([a-z0-9.-]+
 class Example:
     def __init__(self):
         self.page, self.input, self.tensors, self.commands, self.files = None, None, {}, [], {}
+        self.remembered = {}
 
     def add(self, page, kind, file, text):
         if self.page not in (None, page):
@@ -28,6 +29,7 @@ class Example:
         if kind == "json":
             whole = json.loads(text)
             self.input, self.tensors = whole["input"], whole["tensors"]
+            self.remembered = whole.get("remembered", {})
         elif kind == "sh":
             lines = text.replace("\\\n", " ").splitlines()
             self.commands = [shlex.split(line)[1:] for line in lines if line.startswith("gradcodec ")]
@@ -35,6 +37,12 @@ class Example:
                 raise ValueError("%s: only gradcodec's commands" % page)
         else:
             self.files[file] = bytes.fromhex("".join(line.partition("#")[0] for line in text.splitlines()))
+
+    def decoded_of(self, file):
+        """{name: bytes} of what a file decodes to: of a state, what is remembered, float64 bits."""
+        if not file.endswith(".state"):
+            return self.decoded()
+        return {name: b"".join(bytes.fromhex(bits)[::-1] for bits in vector) for name, vector in self.remembered.items()}
 
     def write_input(self, folder):
         arrays = {name: filled(tensor, "", float) for name, tensor in self.tensors.items()}

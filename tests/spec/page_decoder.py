@@ -308,7 +308,9 @@ class Decoder:
             require(self.tensor.code in FLOATS, "scheme")
             length, size = schema.chunk_len(self.tensor), self.tensor.size
             chunks = [min(length, size - first) for first in range(0, size, length)]
-            self.scheme = scheme_of(text, stored, Place(*keys, ordinal, self.tensor.shape, chunks))
+            place = Place(*keys, ordinal, self.tensor.shape, chunks)
+            place.memory = lambda: schema.memory.setdefault("h/" + self.tensor.name, np.zeros(self.tensor.size))
+            self.scheme = scheme_of(text, stored, place)
 
     def chunk(self, reader, form, exceptions, first, count):
         """The bytes that the digest is of, and the elements."""
@@ -470,7 +472,8 @@ def read_schema_file(data):
 
 
 # Of whose pages the line is "Draws: no".
-NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold")
+NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold", "ef", "ec", "momentum", "diana", "shrink")
+MEMORIES = ("ef", "ec", "momentum", "diana")
 
 
 def draws(text):
@@ -478,25 +481,47 @@ def draws(text):
     return any(part.partition(":")[0] not in NO_DRAWS for part in text.split("/"))
 
 
-def decode_message(data):
-    """{name: bytes of its elements} of a whole file."""
+def take_state(body):
+    """Role and memory of a STATE block."""
+    reader = Reader(body)
+    role, memory = reader.uint(1), reader.take(reader.varint()).decode("ascii")
+    require(role in (1, 2) and memory and reader.left() == 0, "STATE")
+
+
+def decode_message(data, memory=None):
+    """{name: bytes of its elements} of a whole file. `memory`: {VECTOR/NAME: float64 values} that the decoder has of the
+    messages before, brought to the next step; none of the first."""
     reader = Reader(data)
-    require(take_prologue(reader) == 1, "kind")
-    check, k, tag, schema = 0, 0, None, None
+    kind = take_prologue(reader)
+    require(kind in (1, 3), "kind")
+    check, k, tag, schema, states = 0, 0, None, None, 0
     while tag != 2:
         tag, body, check = take_block(reader, check)
         require((tag == 1) == (k == 0), "order of blocks")
         schema = schema or Schema(body)
+        if tag == 4:
+            take_state(body)
+            states += 1
         k += 1
+    require(states == (kind == 3), "STATE of a state, and of nothing else")
     message = Reader(body)
     flags = message.varint()
-    require(flags < 16, "flags")
-    require((flags & 1) == any(draws(text) for text, _ in schema.schemes), "seed")
+    require(flags < 32, "flags")
+    if kind == 3:
+        require(flags & 21 == 21, "flags of a state")
+    else:
+        require((flags & 1) == any(draws(text) for text, _ in schema.schemes), "seed")
+        remembers = any(text.partition("/")[0].partition(":")[0] in MEMORIES for text, _ in schema.schemes)
+        require(remembers == bool(flags & 16), "the message before")
     seed = message.uint(8) if flags & 1 else None
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None
+    previous = message.uint(8) if flags & 16 else 0
     require(message.left() == 0, "message's end")
+    needs = previous and any(text.startswith("diana") for text, _ in schema.schemes)
+    require(kind == 3 or not needs or memory is not None, "memory of the messages before")
     keys = message_key(seed or 0, worker, step), step_key(seed or 0, step)
+    schema.memory = {} if memory is None else memory
     frames = Frames(reader, check, k)
     digests, out = [], {}
     for ordinal, tensor in enumerate(schema.tensors):

@@ -500,12 +500,62 @@ class Rotation(Scheme):
         return put_back(values, code.exceptions, lambda index: True, lambda index: 2.0**96)
 
 
+class Through:
+    """Of shrink.md and diana.md: what they have of the scheme behind them, as if it stood there alone."""
+
+    def __init__(self, behind):
+        self.behind = behind
+
+    def __getattr__(self, name):
+        return getattr(self.behind, name)
+
+
+class Shrink(Through):
+    """shrink.md"""
+
+    def __init__(self, stored, place, below):
+        self.factor = float_of(stored.uint(4))
+        require(2.0**-64 <= self.factor <= 1, "factor")
+        super().__init__(scheme_of(below, stored, place))
+
+    def values(self, code):
+        values = self.behind.values(code) * np.float32(self.factor)
+        for index, bits in code.exceptions:
+            values.view(np.uint32)[index] = bits
+        return values
+
+
+class Diana(Through):
+    """diana.md"""
+
+    def __init__(self, stored, place, below):
+        self.alpha = np.frombuffer(stored.take(8), "<f8")[0]
+        require(2.0**-64 <= self.alpha <= 1, "alpha")
+        self.h = place.memory()
+        super().__init__(scheme_of(below, stored, place))
+
+    def values(self, code):
+        values = self.behind.values(code)
+        h = self.h[code.first:code.first + code.count]
+        finite = np.isfinite(values)
+        moved = values.astype("f8")[finite]
+        values[finite] = (h[finite] + moved).astype("f4")
+        h[finite] += self.alpha * moved
+        return values
+
+
 def scheme_of(text, stored, place):
     """From a scheme's text and the tensor's stored parameters."""
     text, _, below = text.partition("/")
     name, _, params = text.partition(":")
     params = dict(item.split("=") for item in params.split(",")) if params else {}
     bucket = int(params.get("bucket", 0))
+    if name in ("ef", "ec", "momentum"):
+        return scheme_of(below, stored, place)
+    if name == "shrink":
+        return Shrink(stored, place, below)
+    if name == "diana":
+        return Diana(stored, place, below)
     if name == "dqsg":
         return Grid(stored, place, "subtractive", bucket, int(params["levels"]) // 2)
     if name == "dither":
