@@ -186,7 +186,7 @@ std::unique_ptr<StateFile> open_state(const CompressArguments& args, CompressOpt
   auto state = std::make_unique<StateFile>(args.state, demand, options.id.seed, origin.mode, options.memory);
   const StateFacts& facts = state->facts();
   options.id = {facts.seed, facts.worker, facts.step};
-  options.memory_of = [&state = *state](const TensorInfo& info) { return state.memory(info.name); };
+  options.memory_of = [&state = *state](const TensorInfo& info) { return state.remembered().of(info.name); };
   options.warns = facts.previous == 0;
   return state;
 }

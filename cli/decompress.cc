@@ -177,7 +177,7 @@ void decompress_message(const DecompressArguments& args, DecompressOptions optio
   const Schema& schema = reader.schema();
   check_claims(input, schema);
   const std::unique_ptr<StateFile> state = open_state(args, reader, input.origin());
-  if (state) options.memory_of = [&](const TensorInfo& info) { return state->memory(info.name); };
+  if (state) options.memory_of = [&](const TensorInfo& info) { return state->remembered().of(info.name); };
   const bool durable = state != nullptr;
   write_dump(args, options, input, schema, reader.tree(), number, durable, [&](Sink* sink, Progress& progress) {
     const MessageId id = id_of(schema, reader.message(), reader.kind());

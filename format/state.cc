@@ -45,16 +45,21 @@ void parse_state_block(ByteView body, StateFacts& facts) {
   in.expect_end();
 }
 
+std::string vector_name(const Remembered& remembered, size_t vector, const TensorInfo& info) {
+  return remembered.vectors()[vector] + "/" + info.name;
+}
+
 }  // namespace
 
 // The vectors as a dump: NAME of VECTOR is the tensor VECTOR/NAME, of float64.
 class StateFile::Values final : public Source {
  public:
-  explicit Values(const StateFile& state) {
-    for (const Entry& entry : state.entries_) {
-      for (size_t i = 0; i < entry.vectors.size(); ++i) {
-        tensors_.push_back({state.facts_.vectors[i] + "/" + entry.info.name, {DType::f8, ""}, entry.info.shape});
-        vectors_.push_back(&entry.vectors[i]);
+  explicit Values(const Remembered& remembered) {
+    for (size_t tensor = 0; tensor < remembered.tensors(); ++tensor) {
+      for (size_t i = 0; i < remembered.vectors().size(); ++i) {
+        const TensorInfo& info = remembered.info(tensor);
+        tensors_.push_back({vector_name(remembered, i, info), {DType::f8, ""}, info.shape});
+        vectors_.push_back(&remembered.values(tensor, i));
       }
     }
   }
@@ -81,10 +86,10 @@ class StateFile::Values final : public Source {
 // The way back.
 class StateFile::Receiver final : public Sink {
  public:
-  explicit Receiver(StateFile& state) {
-    for (Entry& entry : state.entries_) {
-      for (size_t i = 0; i < entry.vectors.size(); ++i) {
-        vectors_.emplace(state.facts_.vectors[i] + "/" + entry.info.name, &entry.vectors[i]);
+  explicit Receiver(Remembered& remembered) {
+    for (size_t tensor = 0; tensor < remembered.tensors(); ++tensor) {
+      for (size_t i = 0; i < remembered.vectors().size(); ++i) {
+        vectors_.emplace(vector_name(remembered, i, remembered.info(tensor)), &remembered.values(tensor, i));
       }
     }
   }
@@ -110,30 +115,9 @@ StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_
                      uint64_t memory)
     : path_(path), mode_(mode) {
   try {
-    facts_ = {demand.role,
-              demand.memory,
-              demand.vectors,
-              demand.seed.value_or(fresh_seed),
-              demand.worker,
-              demand.step.value_or(0),
-              demand.previous.value_or(0)};
-    uint64_t values = 0;
-    for (const TensorInfo& info : demand.tensors) {
-      const uint64_t left = memory / sizeof(double) / demand.vectors.size() - values;
-      if (info.size() > left) {
-        throw Error(Exit::limit, "what is remembered takes more memory than --memory allows").in_tensor(info.name);
-      }
-      values += info.size();
-    }
-    for (const TensorInfo& info : demand.tensors) {
-      by_name_.emplace(info.name, entries_.size());
-      Entry& entry = entries_.emplace_back();
-      entry.info = info;
-      entry.vectors.assign(demand.vectors.size(), std::vector<double>(static_cast<size_t>(info.size())));
-    }
-    for (Entry& entry : entries_) {
-      for (size_t i = 0; i < entry.vectors.size(); ++i) entry.memory.vectors[i] = entry.vectors[i];
-    }
+    facts_ = {demand.role,   demand.memory,           demand.seed.value_or(fresh_seed),
+              demand.worker, demand.step.value_or(0), demand.previous.value_or(0)};
+    remembered_ = Remembered(demand.vectors, demand.tensors, memory);
     open_locked(demand.previous.value_or(0));
     read(memory);
     check(demand);
@@ -194,7 +178,7 @@ void StateFile::read(uint64_t memory) {
   DecompressOptions options;
   options.wanted = [](const TensorInfo&) { return true; };
   options.memory = memory;
-  Receiver receiver(*this);
+  Receiver receiver(remembered_);
   Progress progress;
   const std::vector<uint32_t> decoded = decompress(reader, reader.schema(), {}, options, &receiver, progress);
   const std::vector<uint32_t> stored = reader.finish();
@@ -210,17 +194,17 @@ void StateFile::read(uint64_t memory) {
 void StateFile::check_tensors(const Schema& schema) const {
   std::map<std::string_view, const TensorInfo*> found;
   for (const SchemaTensor& tensor : schema.tensors) found.emplace(tensor.info.name, &tensor.info);
-  for (const Entry& entry : entries_) {
-    for (const std::string& vector : facts_.vectors) {
-      const auto it = found.find(vector + "/" + entry.info.name);
+  for (size_t tensor = 0; tensor < remembered_.tensors(); ++tensor) {
+    const TensorInfo& info = remembered_.info(tensor);
+    for (size_t i = 0; i < remembered_.vectors().size(); ++i) {
+      const auto it = found.find(vector_name(remembered_, i, info));
       if (it == found.end()) {
-        throw Error(Exit::bad_input, "the state knows no tensor of this name: was it renamed?")
-            .in_tensor(entry.info.name);
+        throw Error(Exit::bad_input, "the state knows no tensor of this name: was it renamed?").in_tensor(info.name);
       }
-      if (it->second->shape != entry.info.shape || it->second->dtype != DType{DType::f8, ""}) {
-        throw Error(Exit::bad_input, "has the shape " + shape_text(entry.info.shape) + ", and in the state " +
+      if (it->second->shape != info.shape || it->second->dtype != DType{DType::f8, ""}) {
+        throw Error(Exit::bad_input, "has the shape " + shape_text(info.shape) + ", and in the state " +
                                          shape_text(it->second->shape) + " " + it->second->dtype.name())
-            .in_tensor(entry.info.name);
+            .in_tensor(info.name);
       }
       found.erase(it);
     }
@@ -261,19 +245,6 @@ void StateFile::check(const StateDemand& demand) const {
   }
 }
 
-const Memory* StateFile::memory(std::string_view tensor) const {
-  const auto found = by_name_.find(tensor);
-  return found == by_name_.end() ? nullptr : &entries_[found->second].memory;
-}
-
-double StateFile::norm() const {
-  double sum = 0;
-  for (const Entry& entry : entries_) {
-    for (const double value : entry.vectors[0]) sum += value * value;
-  }
-  return std::sqrt(sum);
-}
-
 void StateFile::commit(uint64_t message) {
   if (facts_.step == kMostSteps) throw Error(Exit::limit, "has counted 2^63 steps").in_file(path_);
   ++facts_.step;
@@ -282,7 +253,7 @@ void StateFile::commit(uint64_t message) {
 }
 
 void StateFile::write(bool replace) const {
-  Values values(*this);
+  Values values(remembered_);
   CompressOptions options;
   options.scheme = parse_scheme("raw");
   options.coders = coders_for_level(1);

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "codec/memory.h"
 #include "format/files.h"
 #include "format/layout.h"
+#include "format/remembered.h"
 
 namespace gradcodec {
 
@@ -18,8 +17,7 @@ enum class StateRole : uint8_t { encoder = 1, decoder = 2 };  // the numbers are
 // Whose state it is, and of what.
 struct StateFacts {
   StateRole role = StateRole::encoder;
-  std::string memory;                // the scheme that remembers: "ef"
-  std::vector<std::string> vectors;  // the names of what it remembers of each tensor: "e"
+  std::string memory;  // the scheme that remembers: "ef"
   uint64_t seed = 0;
   std::optional<uint64_t> worker = {};
   uint64_t step = 0;      // of the next message
@@ -49,21 +47,13 @@ class StateFile {
 
   const StateFacts& facts() const { return facts_; }
 
-  // Of a tensor that is remembered; null for others. It may be updated in place.
-  const Memory* memory(std::string_view tensor) const;
-
-  // The vectors' Euclidean norm over all tensors, that of the first vector of each.
-  double norm() const;
+  // What is remembered; it may be updated in place.
+  Remembered& remembered() { return remembered_; }
 
   // Writes the state after the message with this END check. Throws Error(io).
   void commit(uint64_t message);
 
  private:
-  struct Entry {
-    TensorInfo info;
-    std::vector<std::vector<double>> vectors;
-    Memory memory;
-  };
   class Values;
   class Receiver;
 
@@ -77,8 +67,7 @@ class StateFile {
   mode_t mode_;
   Fd lock_;
   StateFacts facts_;
-  std::vector<Entry> entries_;  // in the order of the demand
-  std::map<std::string, size_t, std::less<>> by_name_;
+  Remembered remembered_;
 };
 
 }  // namespace gradcodec

@@ -102,7 +102,7 @@ TEST_CASE("an output is never the input, nor a link that leads nowhere") {
   const Origin origin = InputStream(scratch / "a").origin();
   CHECK(refusal([&] { OutputFile(scratch / "a", true, origin); }) == Exit::usage);
   CHECK(refusal([&] { OutputFile(scratch / "b", true, origin); }) == Exit::usage);
-  CHECK(refusal([&] { OutputFile(scratch / "b", true, {}, origin); }) == Exit::usage);
+  CHECK(refusal([&] { OutputFile(scratch / "b", true, {}, std::span(&origin, 1)); }) == Exit::usage);
   CHECK(refusal([&] { OutputFile(scratch / "c", true, {}); }) == Exit::usage);
   CHECK(contents(scratch / "a") == "text");
 }

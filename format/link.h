@@ -1,0 +1,74 @@
+// A worker's way to a server, in memory: what `compress` and `decompress` do, step after step, with what each side
+// remembers. Every message is bytes, written and read by the same code as a file is.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/pipeline.h"
+#include "format/remembered.h"
+
+namespace gradcodec {
+
+// The float32 values of some tensors, one vector each.
+using TensorValues = std::vector<std::vector<float>>;
+
+class Link {
+ public:
+  struct Options {
+    SchemeChoice scheme;
+    CoderPair coders = coders_for_level(kDefaultLevel);
+    uint64_t seed = 0;
+    uint64_t worker = 0;
+    uint64_t min_elements = 0;  // tensors of fewer go by raw
+    std::optional<float> shared_scale = {};
+    uint8_t chunk_log2 = kDefaultChunkLog2;
+    uint64_t memory = uint64_t{4} << 30;
+  };
+
+  // Tensors are of float32; names and shapes stay from step to step.
+  Link(Options options, std::vector<TensorInfo> tensors);
+
+  struct Delivery {
+    std::shared_ptr<const RandomFile> message;  // the bytes, a whole .gradz file
+    uint64_t bytes = 0;
+    TensorValues decoded;  // empty unless it was decoded
+    std::vector<std::string> warnings;
+  };
+
+  // Makes the message of a step and decodes it. Steps rise by one. `own_scheme`: in place of the options' scheme and
+  // stored as the same text (AdaQuantFL's levels). `side`: what the decoder has. Throws what compress and decompress
+  // throw; the link is of no use then.
+  Delivery send(uint64_t step, const TensorValues& values, const SchemeChoice* own_scheme = nullptr,
+                const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side = {});
+
+  // The two halves of it: a message that only others decode (a sketch) is not decoded here.
+  Delivery encode(uint64_t step, const TensorValues& values, const SchemeChoice* own_scheme = nullptr);
+  TensorValues decode(const std::shared_ptr<const RandomFile>& message,
+                      const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side = {});
+
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+
+  // What the encoder remembers; no tensors if the scheme remembers nothing.
+  Remembered& sender() { return sender_; }
+  const Remembered& sender() const { return sender_; }
+
+ private:
+  Options options_;
+  std::vector<TensorInfo> tensors_;
+  Remembered sender_, receiver_;
+  uint64_t previous_ = 0;
+};
+
+// Decodes a message in memory, of float tensors, to float32. Throws what decompress throws.
+TensorValues decode_values(const std::shared_ptr<const RandomFile>& message, const DecompressOptions& options);
+
+// Float tensors in memory as a dump. They outlive it.
+std::unique_ptr<Source> source_of(const std::vector<TensorInfo>& tensors, const TensorValues& values);
+
+}  // namespace gradcodec
