@@ -18,7 +18,7 @@ namespace gradcodec {
 // The float32 values of some tensors, one vector each.
 using TensorValues = std::vector<std::vector<float>>;
 
-class Link {
+class WorkerLink {
  public:
   struct Options {
     SchemeChoice scheme;
@@ -32,7 +32,7 @@ class Link {
   };
 
   // Tensors are of float32; names and shapes stay from step to step.
-  Link(Options options, std::vector<TensorInfo> tensors);
+  WorkerLink(Options options, std::vector<TensorInfo> tensors);
 
   struct Delivery {
     std::shared_ptr<const RandomFile> message;  // the bytes, a whole .gradz file

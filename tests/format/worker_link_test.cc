@@ -1,6 +1,6 @@
 // A link gives what compress and decompress give, step after step, and remembers on both sides.
 // SPDX-License-Identifier: Apache-2.0
-#include "format/link.h"
+#include "format/worker_link.h"
 
 #include <catch2/catch.hpp>
 
@@ -19,8 +19,8 @@ TensorValues values_at(uint64_t step) {
   return {{from, from + 1500}, {from, from + 7}};
 }
 
-Link link_of(const char* scheme, uint64_t worker = 0) {
-  Link::Options options;
+WorkerLink link_of(const char* scheme, uint64_t worker = 0) {
+  WorkerLink::Options options;
   options.scheme = parse_scheme(scheme);
   options.seed = 5;
   options.worker = worker;
@@ -30,11 +30,11 @@ Link link_of(const char* scheme, uint64_t worker = 0) {
 }  // namespace
 
 TEST_CASE("what a link remembers is what was not delivered") {
-  Link link = link_of("ef/topk:k=5%");
+  WorkerLink link = link_of("ef/topk:k=5%");
   std::vector<double> left(1500);
   for (uint64_t step = 0; step < 6; ++step) {
     const TensorValues x = values_at(step);
-    const Link::Delivery done = link.send(step, x);
+    const WorkerLink::Delivery done = link.send(step, x);
     CHECK(done.bytes == done.message->size());
     for (size_t i = 0; i < left.size(); ++i) {
       left[i] += static_cast<double>(x[0][i]) - static_cast<double>(done.decoded[0][i]);
@@ -45,7 +45,8 @@ TEST_CASE("what a link remembers is what was not delivered") {
 }
 
 TEST_CASE("both ends of a link remember, and workers draw their own") {
-  Link one = link_of("diana/qsgd:s=4", 1), other = link_of("diana/qsgd:s=4", 2), again = link_of("diana/qsgd:s=4", 1);
+  WorkerLink one = link_of("diana/qsgd:s=4", 1), other = link_of("diana/qsgd:s=4", 2),
+             again = link_of("diana/qsgd:s=4", 1);
   for (uint64_t step = 0; step < 4; ++step) {
     const TensorValues x = values_at(step);
     const TensorValues a = one.send(step, x).decoded, b = other.send(step, x).decoded, c = again.send(step, x).decoded;
@@ -55,10 +56,10 @@ TEST_CASE("both ends of a link remember, and workers draw their own") {
 }
 
 TEST_CASE("small tensors of a link go by raw, exactly") {
-  Link::Options options;
+  WorkerLink::Options options;
   options.scheme = parse_scheme("ef/sign");
   options.min_elements = 100;
-  Link link(options, two_tensors());
+  WorkerLink link(options, two_tensors());
   const TensorValues x = values_at(3);
   CHECK(same_bits(link.send(0, x).decoded[1], x[1]));
   CHECK(link.sender().tensors() == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/link.h"
+#include "format/worker_link.h"
 
 #include <cstring>
 #include <utility>
@@ -89,7 +89,7 @@ TensorValues decode_values(const std::shared_ptr<const RandomFile>& message, con
   return out;
 }
 
-Link::Link(Options options, std::vector<TensorInfo> tensors)
+WorkerLink::WorkerLink(Options options, std::vector<TensorInfo> tensors)
     : options_(std::move(options)), tensors_(std::move(tensors)) {
   if (!options_.scheme.remembers()) return;
   std::vector<TensorInfo> remembered;
@@ -101,7 +101,7 @@ Link::Link(Options options, std::vector<TensorInfo> tensors)
   receiver_ = Remembered(vectors_of(options_.scheme), remembered, options_.memory);
 }
 
-Link::Delivery Link::encode(uint64_t step, const TensorValues& values, const SchemeChoice* own_scheme) {
+WorkerLink::Delivery WorkerLink::encode(uint64_t step, const TensorValues& values, const SchemeChoice* own_scheme) {
   CompressOptions options;
   options.scheme = own_scheme == nullptr ? options_.scheme : *own_scheme;
   options.coders = options_.coders;
@@ -133,8 +133,8 @@ Link::Delivery Link::encode(uint64_t step, const TensorValues& values, const Sch
   return delivery;
 }
 
-TensorValues Link::decode(const std::shared_ptr<const RandomFile>& message,
-                          const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side) {
+TensorValues WorkerLink::decode(const std::shared_ptr<const RandomFile>& message,
+                                const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side) {
   DecompressOptions options;
   options.memory = options_.memory;
   options.side_of = side;
@@ -142,8 +142,8 @@ TensorValues Link::decode(const std::shared_ptr<const RandomFile>& message,
   return decode_values(message, options);
 }
 
-Link::Delivery Link::send(uint64_t step, const TensorValues& values, const SchemeChoice* own_scheme,
-                          const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side) {
+WorkerLink::Delivery WorkerLink::send(uint64_t step, const TensorValues& values, const SchemeChoice* own_scheme,
+                                      const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side) {
   Delivery delivery = encode(step, values, own_scheme);
   delivery.decoded = decode(delivery.message, side);
   return delivery;
