@@ -52,6 +52,14 @@ void require_match(const std::string& glob, const std::vector<TensorInfo>& tenso
   throw Error(Exit::usage, "no tensor is named like '" + escaped(glob) + "' (gradcodec info lists them)");
 }
 
+std::optional<DType> float_type_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  for (const DType::Code code : {DType::f2, DType::bf16, DType::f4, DType::f8}) {
+    if (DType{code, ""}.name() == name) return DType{code, ""};
+  }
+  throw Error(Exit::usage, "--dtype takes f2, bf16, f4 or f8");
+}
+
 std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const SourceOptions& options,
                                   const CommonOptions& common) {
   std::vector<std::string> dropped;

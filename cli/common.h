@@ -29,6 +29,9 @@ bool is_wanted(const std::string& glob, const TensorInfo& info);
 // Throws Error(usage) if no tensor of the list is wanted.
 void require_match(const std::string& glob, const std::vector<TensorInfo>& tensors);
 
+// Of --dtype: f2, bf16, f4 or f8; nothing for an empty text. Throws Error(usage).
+std::optional<DType> float_type_named(const std::string& name);
+
 // Opens a dump; says what is left out of it.
 std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const SourceOptions& options,
                                   const CommonOptions& common);

@@ -71,12 +71,7 @@ DecompressOptions options_of(const DecompressArguments& args) {
   options.skip_unwanted = true;
   options.threads = args.common.thread_count();
   options.memory = args.common.memory_limit();
-  if (!args.dtype.empty()) {
-    for (const DType::Code code : {DType::f2, DType::bf16, DType::f4, DType::f8}) {
-      if (DType{code, ""}.name() == args.dtype) options.dtype = DType{code, ""};
-    }
-    if (!options.dtype) throw Error(Exit::usage, "--dtype takes f2, bf16, f4 or f8");
-  }
+  options.dtype = float_type_named(args.dtype);
   return options;
 }
 
@@ -138,8 +133,8 @@ void decompress_bare(const DecompressArguments& args, const DecompressOptions& o
 
 void decompress_message(const DecompressArguments& args, const DecompressOptions& options, InputStream& input,
                         ContainerReader& reader, uint64_t number) {
-  if (reader.kind() != FileKind::message) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
   const Schema& schema = reader.schema();
+  check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
   write_dump(args, options, input, schema, reader.tree(), number, [&](Sink* sink, Progress& progress) {
     const std::vector<uint32_t> decoded =

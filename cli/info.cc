@@ -107,7 +107,9 @@ Json tensors_json(const Schema& schema, const std::vector<TensorTally>& tallies)
 Json message_json(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
-  Json out = {{"kind", "message"}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
+  const bool sum = reader.kind() == FileKind::sum;
+  Json out = {
+      {"kind", sum ? "sum" : "message"}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
   if (message.seed) out["seed"] = *message.seed;
   if (message.worker) out["worker"] = *message.worker;
   if (message.step) out["step"] = *message.step;
@@ -123,6 +125,7 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
 // Reads the rest of a message; decodes it too if `test`.
 std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
   const Schema& schema = reader.schema();
+  check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
   DecompressOptions options;
   options.wanted = [test = args.test](const TensorInfo&) { return test; };

@@ -107,6 +107,10 @@ void compare_digests(const Schema& schema, const DecompressOptions& options, std
 // What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws.
 MessageId id_of(const Schema& schema, const Message& message);
 
+// That a file holds tensors, a message's or those of a sum, whose schemes are `sum`, and raw where there are no floats.
+// Throws Error(usage) naming what it is else, Error(bad_input) for schemes of the other kind.
+void check_holds_tensors(FileKind kind, const Schema& schema);
+
 // Bytes of the elements of all tensors; saturates.
 uint64_t total_bytes(const Schema& schema);
 
