@@ -58,7 +58,6 @@ std::vector<double> parse_weights(const AggregateArguments& args) {
   while (true) {
     const size_t comma = left.find(',');
     out.push_back(parse_real(left.substr(0, comma), "--weights", 0, 0x1p53));
-    if (out.back() == 0) throw Error(Exit::usage, "--weights are above 0");
     if (comma == std::string_view::npos) break;
     left.remove_prefix(comma + 1);
   }
@@ -147,9 +146,9 @@ int run_aggregate(const AggregateArguments& args) {
 
   Aggregator all(args.inputs, options);
   for (const std::string& names : all.shared_keys()) {
-    args.common.warn(names +
-                     " have the same seed, worker and step, and so the same draws: their errors do not average "
-                     "out (compress each with a --worker of its own)");
+    args.common.say(names +
+                    " have the same seed, worker and step, and so the same draws: their errors do not average "
+                    "out (compress each with a --worker of its own)");
   }
   const std::vector<Origin> origins = all.origins();
   OutputFile output(args.output, args.force, origins);

@@ -2,8 +2,6 @@
 #include "codec/code_sum.h"
 
 #include "codec/number_text.h"
-#include "codec/schemes/grid_quantizer.h"
-#include "codec/schemes/sum.h"
 
 namespace gradcodec {
 namespace {
@@ -40,23 +38,15 @@ std::string steps_text(const std::vector<float>& steps) {
 
 }  // namespace
 
-void Summable::add_symbols(const Code&, int32_t, std::span<int32_t>) const {
-  throw Error(Exit::bug, "a scheme without symbols that add up");
-}
-
-void Summable::add_values(const Code&, double, std::span<double>) const {
-  throw Error(Exit::bug, "a scheme without values that add up");
-}
-
 std::optional<std::string> sum_text(const SchemeChoice& choice) {
   if (choice.carries_bytes() || !choice.scheme->adds_up(choice.params)) return std::nullopt;
-  if (choice.scheme == &sum_scheme()) return choice.stored_text();
+  if (choice.scheme->name() == kSumScheme) return choice.stored_text();
   const std::string own = SchemeChoice{choice.scheme, choice.params, {}}.stored_text();
   if (choice.inner) {
     const std::optional<std::string> below = sum_text(*choice.inner);
     return below ? std::optional(own + "/" + *below) : std::nullopt;
   }
-  return choice.scheme->inner() == Inner::none ? "sum" : own + "/sum:of=values";
+  return choice.scheme->inner() == Inner::none ? std::string(kSumScheme) : own + "/sum:of=values";
 }
 
 void CodeSum::join(const Decoder& decoder, uint64_t weight) {
@@ -85,7 +75,7 @@ void CodeSum::join(const Decoder& decoder, uint64_t weight) {
   if (weight > kMaxSummed || summands.weight > (kMaxSummed - summands_.weight) / weight) {
     throw Misfit{Exit::limit, "with it the sum would be of more than 2^53 messages"};
   }
-  if (summands.max_level > 0 && weight > (kMaxLevel - summands_.max_level) / summands.max_level) {
+  if (summands.max_level > 0 && weight > (kMaxSum - summands_.max_level) / summands.max_level) {
     throw Misfit{Exit::limit,
                  "with it sums may pass 32767, and an alphabet has 65535 symbols at most: add up fewer, "
                  "or write a dump, which has no such limit"};

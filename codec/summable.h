@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "codec/scheme.h"
@@ -20,6 +21,24 @@ struct Summands {
   uint64_t weight = 1;            // of how many messages they are the sum already
   double factor = 1;              // what the sum is multiplied by when it is decoded
 };
+
+// What the scheme `sum` stores (spec/schemes/sum.md).
+inline constexpr std::string_view kSumScheme = "sum";
+inline constexpr uint64_t kMaxSummed = uint64_t{1} << 53;  // messages in a sum
+inline constexpr uint32_t kMaxSum = 32767;                 // largest magnitude of a sum of symbols: 65,535 of them
+inline constexpr size_t kSumPlanes = 6;                    // bytes of a float64 below the two highest
+
+// Whether float32 holds every sum of symbols that there can be. `below`: another scheme stands over it and decodes it
+// further.
+bool holds_sums(const Summands& summands, bool below);
+bool holds_sum(double decoded);  // one that is decoded
+
+// The parameters that a tensor's sum stores. Of `symbols`: 1 to 8 steps, max_level at most kMaxSum.
+Bytes stored_sum(const Summands& summands);
+
+// The streams of a chunk's sum, as Summable adds them up.
+void put_sums(std::span<const int32_t> sums, const Summands& summands, std::vector<Stream>& streams);
+void put_sums(std::span<const double> sums, std::vector<Stream>& streams);
 
 // What Decoder::summable gives. Of the two that add one is there, as the kind says.
 class Summable {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "codec/summable.h"
+
 namespace gradcodec {
 namespace {
 
@@ -77,7 +79,7 @@ void check_holds_tensors(FileKind kind, const Schema& schema) {
   for (const SchemaTensor& tensor : schema.tensors) {
     const std::string& text = schema.schemes[tensor.scheme].text;
     const std::string_view last = std::string_view(text).substr(text.rfind('/') + 1);
-    const bool sums = last.substr(0, last.find(':')) == "sum";
+    const bool sums = last.substr(0, last.find(':')) == kSumScheme;
     const bool fits = kind == FileKind::sum ? sums || (text == "raw" && !tensor.info.dtype.is_float()) : !sums;
     if (fits) continue;
     throw Error(Exit::bad_input,

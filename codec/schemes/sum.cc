@@ -11,16 +11,13 @@
 
 #include "codec/number_text.h"
 #include "codec/schemes/grid_quantizer.h"
+#include "codec/summable.h"
 
 namespace gradcodec {
 namespace {
 
 constexpr size_t kMostScales = 8;
-constexpr uint32_t kHighest = 256;        // values of one byte
-constexpr size_t kSymbolPlanes = 2;       // the highest bytes of a float64: sign, exponent, four bits
-constexpr size_t kPlanes = 6;             // the others
-constexpr double kMostDecoded = 0x1p127;  // of a sum: what float32 holds
-constexpr double kMostBelow = 0x1p107;    // of one that another scheme decodes further
+constexpr uint32_t kHighest = 256;  // values of one byte
 
 constexpr std::array<ParamSpec, 1> kParams = {{
     {.kind = ParamSpec::choice,
@@ -52,7 +49,7 @@ class SumDecoder final : public Decoder, public Summable {
 
   StreamShapes streams(const Code&, Range range) const override {
     if (summands_.kind == Summands::values) {
-      return {{kHighest, range.count}, {kHighest, range.count}, {0, kPlanes * range.count}};
+      return {{kHighest, range.count}, {kHighest, range.count}, {0, kSumPlanes * range.count}};
     }
     StreamShapes shapes = {};
     for (size_t i = 0; i < summands_.steps.size(); ++i) shapes.add({2 * summands_.max_level + 1, range.count});
@@ -108,7 +105,7 @@ class SumDecoder final : public Decoder, public Summable {
  private:
   static void take_scales(ByteReader& stored, Summands& summands, uint8_t stage) {
     const uint64_t level = stored.get_varint();
-    if (level > kMaxLevel) stored.fail("says M = " + std::to_string(level) + ", more than 32767");
+    if (level > kMaxSum) stored.fail("says M = " + std::to_string(level) + ", more than 32767");
     summands.max_level = static_cast<uint32_t>(level);
     const auto scales = stored.get<uint8_t>();
     if (scales == 0 || scales > kMostScales) stored.fail("says " + std::to_string(scales) + " scales, not 1 to 8");
@@ -154,7 +151,7 @@ class SumDecoder final : public Decoder, public Summable {
     const std::vector<uint16_t>&highest = code.streams[0].symbols, &next = code.streams[1].symbols;
     uint64_t bits = uint64_t{highest[i]} << 56 | uint64_t{next[i]} << 48;
     const std::byte* const planes = code.streams[2].bytes.data();
-    for (size_t plane = 0; plane < kPlanes; ++plane) {
+    for (size_t plane = 0; plane < kSumPlanes; ++plane) {
       bits |= std::to_integer<uint64_t>(planes[plane * highest.size() + i]) << 8 * plane;
     }
     return std::bit_cast<double>(bits);
@@ -173,7 +170,7 @@ class SumDecoder final : public Decoder, public Summable {
 
 class Sum final : public Scheme {
  public:
-  std::string_view name() const override { return "sum"; }
+  std::string_view name() const override { return kSumScheme; }
   std::span<const ParamSpec> params() const override { return kParams; }
   std::string_view summary() const override { return "what aggregate makes of messages that add up undecoded"; }
   std::string_view promises() const override { return "the sum, or the mean, of what the messages' symbols stand for"; }
@@ -202,59 +199,6 @@ class Sum final : public Scheme {
 const Scheme& sum_scheme() {
   static const Sum scheme;
   return scheme;
-}
-
-bool holds_sums(const Summands& summands, bool below) {
-  const double most = static_cast<double>(summands.max_level) * static_cast<double>(summands.steps.front());
-  return most * summands.factor <= (below ? kMostBelow : kMostDecoded);
-}
-
-bool holds_sum(double decoded) { return std::fabs(decoded) <= kMostDecoded; }
-
-Bytes stored_sum(const Summands& summands) {
-  Bytes out;
-  put_varint(out, summands.weight);
-  put(out, summands.factor);
-  if (summands.kind == Summands::values) return out;
-  put_varint(out, summands.max_level);
-  put(out, static_cast<uint8_t>(summands.steps.size()));
-  for (const float step : summands.steps) put(out, step);
-  return out;
-}
-
-void put_sums(std::span<const int32_t> sums, const Summands& summands, std::vector<Stream>& streams) {
-  const size_t scales = summands.steps.size(), n = sums.size() / scales;
-  const auto zero = static_cast<int32_t>(summands.max_level);
-  streams.resize(scales);
-  for (size_t scale = 0; scale < scales; ++scale) {
-    Stream& stream = streams[scale];
-    stream.alphabet = 2 * summands.max_level + 1;
-    stream.bytes.clear();
-    stream.symbols.resize(n);
-    const std::span<const int32_t> of = sums.subspan(scale * n, n);
-    std::transform(of.begin(), of.end(), stream.symbols.begin(),
-                   [zero](int32_t sum) { return static_cast<uint16_t>(sum + zero); });
-  }
-}
-
-void put_sums(std::span<const double> sums, std::vector<Stream>& streams) {
-  const size_t n = sums.size();
-  streams.resize(kSymbolPlanes + 1);
-  for (size_t i = 0; i < kSymbolPlanes; ++i) {
-    streams[i].alphabet = kHighest;
-    streams[i].bytes.clear();
-    streams[i].symbols.resize(n);
-  }
-  Bytes& planes = streams[kSymbolPlanes].bytes;
-  streams[kSymbolPlanes].alphabet = 0;
-  streams[kSymbolPlanes].symbols.clear();
-  planes.resize(kPlanes * n);
-  for (size_t i = 0; i < n; ++i) {
-    const auto bits = std::bit_cast<uint64_t>(sums[i]);
-    streams[0].symbols[i] = static_cast<uint16_t>(bits >> 56);
-    streams[1].symbols[i] = static_cast<uint16_t>(bits >> 48 & 0xFF);
-    for (size_t plane = 0; plane < kPlanes; ++plane) planes[plane * n + i] = static_cast<std::byte>(bits >> 8 * plane);
-  }
 }
 
 }  // namespace gradcodec

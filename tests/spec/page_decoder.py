@@ -470,7 +470,7 @@ def read_schema_file(data):
 
 
 # Of whose pages the line is "Draws: no".
-NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold")
+NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold", "sum")
 
 
 def draws(text):
@@ -481,13 +481,18 @@ def draws(text):
 def decode_message(data):
     """{name: bytes of its elements} of a whole file."""
     reader = Reader(data)
-    require(take_prologue(reader) == 1, "kind")
+    kind = take_prologue(reader)
+    require(kind in (1, 5), "kind")
     check, k, tag, schema = 0, 0, None, None
     while tag != 2:
         tag, body, check = take_block(reader, check)
         require((tag == 1) == (k == 0), "order of blocks")
         schema = schema or Schema(body)
         k += 1
+    for tensor in schema.tensors:
+        text, _ = schema.schemes[tensor.scheme]
+        sums = text.rpartition("/")[2].partition(":")[0] == "sum"
+        require(sums == (kind == 5) or (kind == 5 and text == "raw" and tensor.code not in FLOATS), "sums of this kind")
     message = Reader(body)
     flags = message.varint()
     require(flags < 16, "flags")
