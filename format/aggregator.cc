@@ -327,7 +327,6 @@ class Aggregator::Job {
 
   // All inputs have been added.
   void conclude(Item& item, const Joint& joint) {
-    const Range range = item.place.range;
     if (!is_float(item)) {
       conclude_equal(item, joint);
     } else if (options_.exact) {
@@ -337,14 +336,18 @@ class Aggregator::Job {
         for (double& sum : item.sums) sum /= joint.total;
       }
       if (joint.exact_doubles) return conclude_doubles(item);
-      item.values.resize(item.sums.size());
-      for (size_t i = 0; i < item.sums.size(); ++i) {
-        const double sum = item.sums[i];
-        if (std::fabs(sum) >= kBeyondFloat32 && std::isfinite(sum)) beyond_float32(sum, range.first + i);
-        item.values[i] = static_cast<float>(sum);
-      }
-      put_elements(item, item.values);
+      put_rounded(item);
     }
+  }
+
+  void put_rounded(Item& item) const {
+    item.values.resize(item.sums.size());
+    for (size_t i = 0; i < item.sums.size(); ++i) {
+      const double sum = item.sums[i];
+      if (std::fabs(sum) >= kBeyondFloat32 && std::isfinite(sum)) beyond_float32(sum, item.place.range.first + i);
+      item.values[i] = static_cast<float>(sum);
+    }
+    put_elements(item, item.values);
   }
 
   void conclude_equal(Item& item, const Joint& joint) {
@@ -411,16 +414,9 @@ class Aggregator::Job {
       item.elements.assign(doubles.begin(), doubles.end());
       return;
     }
+    if (type.code == DType::f4) return put_rounded(item);
     item.values.resize(item.sums.size());
-    if (type.code != DType::f4) {
-      widen_to_odd(doubles, item.values);
-      return put_elements(item, item.values);
-    }
-    for (size_t i = 0; i < item.sums.size(); ++i) {
-      const double sum = item.sums[i];
-      if (std::fabs(sum) >= kBeyondFloat32 && std::isfinite(sum)) beyond_float32(sum, item.place.range.first + i);
-      item.values[i] = static_cast<float>(sum);
-    }
+    widen_to_odd(doubles, item.values);
     put_elements(item, item.values);
   }
 
