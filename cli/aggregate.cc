@@ -74,17 +74,17 @@ std::vector<TensorInfo> output_tensors(const Aggregator& all, const std::optiona
   return out;
 }
 
-Bytes common_tree(const AggregateArguments& args, const Aggregator& all, bool kept) {
+Bytes common_tree(const AggregateArguments& args, const Aggregator& all) {
   bool differs = false;
   const Bytes& tree = all.tree(differs);
   if (differs) args.common.say("left out, as they are not the same in all messages: attributes and links of HDF5");
-  return kept ? tree : Bytes();
+  return tree;
 }
 
 void run_sum(const AggregateArguments& args, Aggregator& all, const CoderPair& coders, OutputFile& output,
              Progress& progress) {
   ContainerWriter writer(output);
-  writer.begin(all.sum_schema(coders), common_tree(args, all, true),
+  writer.begin(all.sum_schema(coders), common_tree(args, all),
                metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata), all.sum_message(), FileKind::sum);
   all.run(writer, coders, progress);
   output.commit();
@@ -94,7 +94,8 @@ void run_dump(const AggregateArguments& args, Aggregator& all, const std::option
               Progress& progress) {
   const std::optional<DumpKind> named = args.to.empty() ? std::nullopt : dump_kind_of("." + args.to);
   const DumpKind kind = named ? *named : dump_kind_of(args.output).value_or(all.schema().origin);
-  const Bytes tree = common_tree(args, all, kind == DumpKind::hdf5);
+  const Bytes tree = common_tree(args, all);
+  if (kind != DumpKind::hdf5) say_what_stays(args.common, tree);
   const std::unique_ptr<Sink> sink = make_sink(kind, output, output_tensors(all, dtype), tree);
   all.run(*sink, progress);
   sink->finish();
@@ -103,7 +104,7 @@ void run_dump(const AggregateArguments& args, Aggregator& all, const std::option
 // The dump that there would be, compressed.
 void run_message(const AggregateArguments& args, Aggregator& all, const CompressOptions& options,
                  const std::optional<DType>& dtype, OutputFile& output, Progress& progress) {
-  Spool spool(all.schema().origin, common_tree(args, all, true), output_tensors(all, dtype));
+  Spool spool(all.schema().origin, common_tree(args, all), output_tensors(all, dtype));
   for (const std::string& glob : args.include) require_match(glob, spool.tensors());
   for (const std::string& glob : args.exclude) require_match(glob, spool.tensors());
   all.run(spool, progress);
@@ -151,7 +152,7 @@ int run_aggregate(const AggregateArguments& args) {
                     "out (compress each with a --worker of its own)");
   }
   const std::vector<Origin> origins = all.origins();
-  OutputFile output(args.output, args.force, origins);
+  OutputFile output(args.output, origins, args.force);
   Progress progress;
   progress.total = total_bytes(all.schema()) * (result == Result::message ? 2 : 1);
   {

@@ -7,7 +7,6 @@
 #include "cli/progress.h"
 #include "format/bare.h"
 #include "format/dumps/open.h"
-#include "format/dumps/tree.h"
 
 namespace gradcodec {
 namespace {
@@ -75,21 +74,6 @@ DecompressOptions options_of(const DecompressArguments& args) {
   return options;
 }
 
-// What only HDF5 can hold, by name where it is data.
-void say_what_stays(const DecompressArguments& args, ByteView record) {
-  if (record.empty()) return;
-  const Tree tree = parse_tree(record);
-  if (tree == Tree{}) return;
-  args.common.say("left out, as only HDF5 holds them: attributes, empty groups, links, names of enums and of fields");
-  for (const auto& [path, group] : tree.groups) {
-    for (const Link& link : group.links) {
-      if (link.kind != Link::Kind::dataset) continue;
-      args.common.say("left out, as only HDF5 holds it: dataset '" +
-                      escaped(path.empty() ? link.name : path + "/" + link.name) + "'");
-    }
-  }
-}
-
 // Decodes one message into one dump. `read` decodes everything into the sink it is given and makes the last checks.
 template <typename Read>
 void write_dump(const DecompressArguments& args, const DecompressOptions& options, const InputStream& input,
@@ -108,7 +92,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
   const bool whole = tensors.size() == schema.tensors.size();
   if (!whole && !tree.empty())
     args.common.say("attributes and links are left out, as --only takes a part of the tensors");
-  if (kind != DumpKind::hdf5) say_what_stays(args, tree);
+  if (kind != DumpKind::hdf5) say_what_stays(args.common, tree);
 
   Progress progress;
   progress.total = total_bytes(schema);

@@ -216,7 +216,7 @@ OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin
   open(std::array{origin, second}, origin.mode);
 }
 
-OutputFile::OutputFile(const std::string& path, bool force, std::span<const Origin> inputs)
+OutputFile::OutputFile(const std::string& path, std::span<const Origin> inputs, bool force)
     : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
   mode_t mode = 0666;
   for (const Origin& input : inputs) mode &= input.mode;

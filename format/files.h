@@ -118,7 +118,7 @@ class OutputFile {
   // `second`: another input that must not be replaced.
   OutputFile(const std::string& path, bool force, const Origin& origin, const Origin& second = {});
   // The same for a result of several inputs, at least one, which no more people may read than may read all of them.
-  OutputFile(const std::string& path, bool force, std::span<const Origin> inputs);
+  OutputFile(const std::string& path, std::span<const Origin> inputs, bool force);
   // Into a file of RandomFile::in_memory, which has it once it is committed.
   explicit OutputFile(const std::shared_ptr<RandomFile>& memory);
   ~OutputFile();
