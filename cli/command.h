@@ -13,6 +13,7 @@ struct Command {
   std::function<int()> run;  // returns the exit code; throws Error
 };
 
+Command add_aggregate(CLI::App& root);
 Command add_bench(CLI::App& root);
 Command add_compress(CLI::App& root);
 Command add_decompress(CLI::App& root);

@@ -10,6 +10,7 @@
 #include "cli/numbers.h"
 #include "codec/kernels/kernels.h"
 #include "codec/registry.h"
+#include "format/dumps/tree.h"
 #include "format/layout.h"
 
 namespace gradcodec {
@@ -50,6 +51,28 @@ void require_match(const std::string& glob, const std::vector<TensorInfo>& tenso
     return;
   if (glob.empty()) return;
   throw Error(Exit::usage, "no tensor is named like '" + escaped(glob) + "' (gradcodec info lists them)");
+}
+
+std::optional<DType> float_type_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  for (const DType::Code code : {DType::f2, DType::bf16, DType::f4, DType::f8}) {
+    if (DType{code, ""}.name() == name) return DType{code, ""};
+  }
+  throw Error(Exit::usage, "--dtype takes f2, bf16, f4 or f8");
+}
+
+void say_what_stays(const CommonOptions& common, ByteView record) {
+  if (record.empty()) return;
+  const Tree tree = parse_tree(record);
+  if (tree == Tree{}) return;
+  common.say("left out, as only HDF5 holds them: attributes, empty groups, links, names of enums and of fields");
+  for (const auto& [path, group] : tree.groups) {
+    for (const Link& link : group.links) {
+      if (link.kind != Link::Kind::dataset) continue;
+      common.say("left out, as only HDF5 holds it: dataset '" +
+                 escaped(path.empty() ? link.name : path + "/" + link.name) + "'");
+    }
+  }
 }
 
 std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const SourceOptions& options,

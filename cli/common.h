@@ -29,6 +29,12 @@ bool is_wanted(const std::string& glob, const TensorInfo& info);
 // Throws Error(usage) if no tensor of the list is wanted.
 void require_match(const std::string& glob, const std::vector<TensorInfo>& tensors);
 
+// Of --dtype: f2, bf16, f4 or f8; nothing for an empty text. Throws Error(usage).
+std::optional<DType> float_type_named(const std::string& name);
+
+// Of a TREE record, what no dump but HDF5 can hold and is left out; by name where it is data.
+void say_what_stays(const CommonOptions& common, ByteView record);
+
 // Opens a dump; says what is left out of it.
 std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const SourceOptions& options,
                                   const CommonOptions& common);

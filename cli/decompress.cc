@@ -7,7 +7,6 @@
 #include "cli/progress.h"
 #include "format/bare.h"
 #include "format/dumps/open.h"
-#include "format/dumps/tree.h"
 #include "format/state.h"
 
 namespace gradcodec {
@@ -72,28 +71,8 @@ DecompressOptions options_of(const DecompressArguments& args) {
   options.skip_unwanted = true;
   options.threads = args.common.thread_count();
   options.memory = args.common.memory_limit();
-  if (!args.dtype.empty()) {
-    for (const DType::Code code : {DType::f2, DType::bf16, DType::f4, DType::f8}) {
-      if (DType{code, ""}.name() == args.dtype) options.dtype = DType{code, ""};
-    }
-    if (!options.dtype) throw Error(Exit::usage, "--dtype takes f2, bf16, f4 or f8");
-  }
+  options.dtype = float_type_named(args.dtype);
   return options;
-}
-
-// What only HDF5 can hold, by name where it is data.
-void say_what_stays(const DecompressArguments& args, ByteView record) {
-  if (record.empty()) return;
-  const Tree tree = parse_tree(record);
-  if (tree == Tree{}) return;
-  args.common.say("left out, as only HDF5 holds them: attributes, empty groups, links, names of enums and of fields");
-  for (const auto& [path, group] : tree.groups) {
-    for (const Link& link : group.links) {
-      if (link.kind != Link::Kind::dataset) continue;
-      args.common.say("left out, as only HDF5 holds it: dataset '" +
-                      escaped(path.empty() ? link.name : path + "/" + link.name) + "'");
-    }
-  }
 }
 
 // Decodes one message into one dump. `read` decodes everything into the sink it is given and makes the last checks.
@@ -114,7 +93,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
   const bool whole = tensors.size() == schema.tensors.size();
   if (!whole && !tree.empty())
     args.common.say("attributes and links are left out, as --only takes a part of the tensors");
-  if (kind != DumpKind::hdf5) say_what_stays(args, tree);
+  if (kind != DumpKind::hdf5) say_what_stays(args.common, tree);
 
   Progress progress;
   progress.total = total_bytes(schema);
@@ -173,8 +152,8 @@ std::unique_ptr<StateFile> open_state(const DecompressArguments& args, const Con
 
 void decompress_message(const DecompressArguments& args, DecompressOptions options, InputStream& input,
                         ContainerReader& reader, uint64_t number) {
-  if (reader.kind() == FileKind::schema) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
   const Schema& schema = reader.schema();
+  check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
   const std::unique_ptr<StateFile> state = open_state(args, reader, input.origin());
   if (state) options.memory_of = [&](const TensorInfo& info) { return state->remembered().of(info.name); };

@@ -85,8 +85,9 @@ void print_message(const ContainerReader& reader, const std::vector<TensorTally>
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
   const bool state = reader.kind() == FileKind::state;
-  std::string line =
-      state ? "a state: what is remembered before step " + std::to_string(message.step.value_or(0)) + ", " : std::string();
+  std::string line = state
+                         ? "a state: what is remembered before step " + std::to_string(message.step.value_or(0)) + ", "
+                         : std::string();
   line += "made from " + origin_text(schema.origin) + ", chunks of " + with_commas(uint64_t{1} << schema.chunk_log2);
   if (message.seed) line += ", seed " + std::to_string(*message.seed);
   if (message.worker) line += ", worker " + std::to_string(*message.worker);
@@ -135,7 +136,8 @@ Json tensors_json(const Schema& schema, const std::vector<TensorTally>& tallies)
 Json message_json(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
-  Json out = {{"kind", kind_text(reader.kind())}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
+  Json out = {
+      {"kind", kind_text(reader.kind())}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
   if (message.seed) out["seed"] = *message.seed;
   if (message.worker) out["worker"] = *message.worker;
   if (message.step) out["step"] = *message.step;
@@ -153,6 +155,7 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
 // Reads the rest of a message; decodes it too if `test`.
 std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
   const Schema& schema = reader.schema();
+  check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
   DecompressOptions options;
   const std::vector<KnownScheme> schemes = parse_schemes(schema);

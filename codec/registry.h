@@ -12,7 +12,7 @@
 
 namespace gradcodec {
 
-std::span<const Scheme* const> all_schemes();
+std::span<const Scheme* const> all_schemes();  // that dumps are coded by
 std::span<const Coder* const> all_coders();
 
 std::string coder_names();  // all, as a list in a sentence

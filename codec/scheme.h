@@ -78,6 +78,7 @@ class StreamShapes {
 enum class Nonfinite : uint8_t { error, keep };
 
 struct SchemeChoice;
+class Summable;  // codec/summable.h
 
 // What a stage is given beside its tensor and its parameters. `stage` is its place in the composition, which nobody but
 // SchemeChoice counts: two stages never share a draw.
@@ -181,6 +182,9 @@ class Decoder {
   // Whether it draws from what all workers of a step share (Random::shared_draws), so that only messages of different
   // steps are independent. Asked of every scheme of a composition.
   virtual bool shares_draws() const { return false; }
+
+  // How its codes add up, if they do (Scheme::adds_up): this object, or null.
+  virtual const Summable* summable() const { return nullptr; }
 };
 
 class Encoder {
@@ -242,6 +246,10 @@ class Scheme {
   // About the bytes that it works in for each value of a chunk, either way, beside the values, symbols and exceptions
   // that every scheme has.
   virtual unsigned work_per_value() const { return 0; }
+
+  // Whether codes of several messages can be added without being decoded, if what is stored of them agrees: its own, or
+  // where a scheme stands below it the codes of that one.
+  virtual bool adds_up(const Params&) const { return false; }
 
   // Whether it takes Inputs::shared_scale.
   virtual bool takes_shared_scale() const { return false; }

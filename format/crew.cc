@@ -21,7 +21,7 @@ unsigned work_of(const std::string& text) {
 
 }  // namespace
 
-Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole) {
+Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole, unsigned more) {
   std::vector<uint64_t> scheme_work;
   for (const StoredScheme& scheme : schema.schemes) scheme_work.push_back(work_of(scheme.text));
   uint64_t cost = 1;
@@ -33,7 +33,7 @@ Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whol
     const StoredScheme& scheme = schema.schemes[tensor.scheme];
     const Coder* coder = find_coder(scheme.coder);
     const uint64_t coding = coder == nullptr ? 0 : coder->work_per_symbol() * (scheme.text == "raw" ? item : 1);
-    const uint64_t work = coding + scheme_work[tensor.scheme];
+    const uint64_t work = coding + scheme_work[tensor.scheme] + more;
     cost = std::max(cost, item == 0 ? 1 : len * (2 * item + 12 + work));
   }
   if (cost > memory) {

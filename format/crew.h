@@ -16,9 +16,9 @@ struct Crew {
   size_t slots;  // chunks at work
 };
 
-// No more threads than frames, no more chunks than `memory` has room for. `whole`: each tensor is one chunk. Throws
-// Error(limit) if there is room for none.
-Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole);
+// No more threads than frames, no more chunks than `memory` has room for. `whole`: each tensor is one chunk. `more`:
+// bytes a value beside what compressing or decompressing takes. Throws Error(limit) if there is room for none.
+Crew crew_for(const Schema& schema, unsigned threads, uint64_t memory, bool whole, unsigned more = 0);
 
 // Runs f; what it throws is said to be in this tensor.
 template <typename F>

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -212,20 +213,33 @@ bool InputStream::skip(uint64_t n) {
 
 OutputFile::OutputFile(const std::string& path, bool force, const Origin& origin, std::span<const Origin> others)
     : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
+  std::vector<Origin> inputs(others.begin(), others.end());
+  inputs.push_back(origin);
+  open(inputs, origin.mode);
+}
+
+OutputFile::OutputFile(const std::string& path, std::span<const Origin> inputs, bool force)
+    : name_(path == "-" ? "standard output" : path), destination_(path), force_(force) {
+  mode_t mode = 0666;
+  for (const Origin& input : inputs) mode &= input.mode;
+  open(inputs, mode);
+}
+
+void OutputFile::open(std::span<const Origin> inputs, mode_t mode) {
+  const std::string path = destination_;
   struct stat status = {};
   const bool exists = (path == "-" ? fstat(STDOUT_FILENO, &status) : stat(path.c_str(), &status)) == 0;
-  const auto is_same = [&](const Origin& input) {
-    return exists && input.is_file && status.st_dev == input.device && status.st_ino == input.inode;
-  };
-  if (is_same(origin) || std::any_of(others.begin(), others.end(), is_same)) {
-    throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
+  for (const Origin& input : inputs) {
+    if (exists && input.is_file && status.st_dev == input.device && status.st_ino == input.inode) {
+      throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
+    }
   }
   if (exists && S_ISDIR(status.st_mode)) throw Error(Exit::usage, "is a directory").in_file(name_);
   if (path == "-" || (exists && !S_ISREG(status.st_mode))) {
     open_in_place();
   } else {
-    if (exists && !force) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
-    create_beside(exists, origin.mode);
+    if (exists && !force_) throw Error(Exit::usage, "exists already: -f replaces it").in_file(name_);
+    create_beside(exists, mode);
   }
 }
 

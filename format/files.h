@@ -117,6 +117,8 @@ class OutputFile {
   // itself, or is a terminal; Error(io) if it cannot be created.
   // `others`: more inputs that must not be replaced.
   OutputFile(const std::string& path, bool force, const Origin& origin, std::span<const Origin> others = {});
+  // The same for a result of several inputs, at least one, which no more people may read than may read all of them.
+  OutputFile(const std::string& path, std::span<const Origin> inputs, bool force);
   // Into a file of RandomFile::in_memory, which has it once it is committed.
   explicit OutputFile(const std::shared_ptr<RandomFile>& memory);
   ~OutputFile();
@@ -137,6 +139,7 @@ class OutputFile {
   const std::string& name() const { return name_; }
 
  private:
+  void open(std::span<const Origin> inputs, mode_t mode);
   void open_in_place();
   void create_beside(bool exists, mode_t mode);
   void create_temporary();

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "codec/summable.h"
+
 namespace gradcodec {
 namespace {
 
@@ -93,6 +95,25 @@ MessageId id_of(const Schema& schema, const Message& message, FileKind kind) {
                                               : "has no seed though a scheme of it draws random numbers");
   }
   return {message.seed.value_or(0), message.worker, message.step};
+}
+
+void check_holds_tensors(FileKind kind, const Schema& schema) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(Exit::usage, "is " + what + ", which holds no tensors: a message was expected");
+  };
+  if (kind == FileKind::schema) refuse("a schema file");
+  if (kind == FileKind::state) return;  // its vectors are tensors, too
+  if (kind == FileKind::indices) refuse("an index set");
+  for (const SchemaTensor& tensor : schema.tensors) {
+    const std::string& text = schema.schemes[tensor.scheme].text;
+    const std::string_view last = std::string_view(text).substr(text.rfind('/') + 1);
+    const bool sums = last.substr(0, last.find(':')) == kSumScheme;
+    const bool fits = kind == FileKind::sum ? sums || (text == "raw" && !tensor.info.dtype.is_float()) : !sums;
+    if (fits) continue;
+    throw Error(Exit::bad_input,
+                "has the scheme '" + text + "' in a file that is " + (kind == FileKind::sum ? "a sum" : "no sum"))
+        .in_tensor(tensor.info.name);
+  }
 }
 
 uint64_t total_bytes(const Schema& schema) {

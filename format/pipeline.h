@@ -125,6 +125,10 @@ void compare_digests(const Schema& schema, const DecompressOptions& options, std
 // and the check of the message before if, and only if, one remembers. A state, which draws nothing, has no keys.
 MessageId id_of(const Schema& schema, const Message& message, FileKind kind = FileKind::message);
 
+// That a file holds tensors, a message's or those of a sum, whose schemes are `sum`, and raw where there are no floats.
+// Throws Error(usage) naming what it is else, Error(bad_input) for schemes of the other kind.
+void check_holds_tensors(FileKind kind, const Schema& schema);
+
 // Bytes of the elements of all tensors; saturates.
 uint64_t total_bytes(const Schema& schema);
 

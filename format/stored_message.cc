@@ -50,9 +50,7 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress) {
   InputStream input(file_);
   ContainerReader reader(input, memory_);
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
-  if (reader.kind() == FileKind::schema) {
-    throw Error(Exit::usage, "is a schema file, which holds no tensors: a message was expected");
-  }
+  check_holds_tensors(reader.kind(), reader.schema());
   if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
   schema_ = reader.schema();
   message_ = reader.message();

@@ -41,6 +41,7 @@ class Grid final : public Scheme {
   }
 
   bool draws() const override { return true; }
+  bool adds_up(const Params&) const override { return true; }
 
   void check(const Params&, bool) const override {}
 

@@ -202,6 +202,12 @@ void GridDecoder::decode(const Code& code, Range range, std::span<float> out) co
 }
 
 // Only what could not be quantized is an exception, and its symbol is 0.
+void GridDecoder::add_symbols(const Code& code, int32_t weight, std::span<int32_t> sums) const {
+  const uint16_t* const symbols = code.streams[0].symbols.data();
+  const auto zero = static_cast<int32_t>(layout_.max_level);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * (int32_t{symbols[i]} - zero);
+}
+
 void GridDecoder::check_exceptions(const Code& code, uint64_t run) const {
   for (const Exception& exception : code.exceptions) {
     const float step = layout_.bucket == 0 ? layout_.step : step_at(code.params, exception.index / run);

@@ -17,6 +17,7 @@
 
 #include "codec/scan.h"
 #include "codec/scheme.h"
+#include "codec/summable.h"
 
 namespace gradcodec {
 
@@ -80,7 +81,7 @@ struct Reach {
 // One pass. With a step a bucket it is `rule` that says them, else layout.step is the tensor's.
 Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout, const StepRule& rule);
 
-class GridDecoder final : public Decoder {
+class GridDecoder final : public Decoder, public Summable {
  public:
   GridDecoder(const GridLayout& layout, const Inputs& inputs);
 
@@ -94,6 +95,13 @@ class GridDecoder final : public Decoder {
   void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
+
+  // Multiples of one step for the whole tensor, with no dither to subtract.
+  const Summable* summable() const override {
+    return layout_.bucket == 0 && layout_.rounding != Rounding::subtractive ? this : nullptr;
+  }
+  Summands summands() const override { return {.steps = {layout_.step}, .max_level = layout_.max_level}; }
+  void add_symbols(const Code& code, int32_t weight, std::span<int32_t> sums) const override;
 
   Law law_of(float target, double step) const;  // of a value that is no exception
 

@@ -42,6 +42,7 @@ class MaxNorm final : public Scheme {
 
   bool draws() const override { return true; }
   bool takes_shared_scale() const override { return true; }
+  bool adds_up(const Params&) const override { return true; }
 
   void check(const Params&, bool) const override {}
 

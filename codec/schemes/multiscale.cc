@@ -12,6 +12,7 @@
 
 #include "codec/schemes/qsgd.h"
 #include "codec/schemes/shared_scale.h"
+#include "codec/summable.h"
 
 namespace gradcodec {
 namespace {
@@ -42,7 +43,7 @@ struct Scales {
   }
 };
 
-class MultiscaleDecoder final : public Decoder {
+class MultiscaleDecoder final : public Decoder, public Summable {
  public:
   MultiscaleDecoder(Scales scales, const Inputs& inputs)
       : scales_(std::move(scales)), draws_(inputs.random.draws(Purpose::rounding, inputs.stage)) {}
@@ -106,6 +107,18 @@ class MultiscaleDecoder final : public Decoder {
       if (!(std::fabs(static_cast<double>(target[i])) <= limit)) laws[i].kind = Law::outside;
     }
     for (const Exception& exception : code.exceptions) laws[static_cast<size_t>(exception.index)] = Law::at(0);
+  }
+
+  const Summable* summable() const override { return this; }
+  Summands summands() const override { return {.steps = scales_.steps, .max_level = scales_.max_level}; }
+
+  // The scale of a value is its worker's own choice, so symbols of different scales cannot go into one sum.
+  void add_symbols(const Code& code, int32_t weight, std::span<int32_t> sums) const override {
+    const std::vector<uint16_t>&scales = code.streams[0].symbols, &symbols = code.streams[1].symbols;
+    const auto zero = static_cast<int32_t>(scales_.max_level);
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      sums[scales[i] * symbols.size() + i] += weight * (int32_t{symbols[i]} - zero);
+    }
   }
 
   Law law_of(float value) const {
@@ -219,6 +232,7 @@ class Multiscale final : public Scheme {
 
   bool draws() const override { return true; }
   bool takes_shared_scale() const override { return true; }
+  bool adds_up(const Params&) const override { return true; }
 
   void check(const Params& params, bool) const override {
     const size_t scales = list_of(params, "bits").size();

@@ -48,6 +48,7 @@ class RandK final : public Scheme {
     return "Wangni et al., NeurIPS 2018 (arXiv 1710.09854); Stich et al., NeurIPS 2018 (arXiv 1809.07599)";
   }
   bool draws() const override { return true; }
+  bool adds_up(const Params& params) const override { return choice_of(params, "shared") == "yes"; }
   Inner inner() const override { return Inner::optional; }
   unsigned work_per_value() const override { return kSparsifierWork; }
   void check(const Params&, bool) const override {}

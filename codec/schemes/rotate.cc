@@ -23,6 +23,7 @@ class Rotate final : public Scheme {
   std::string_view source() const override { return "Suresh et al., arXiv 1611.00429, section 3"; }
 
   bool draws() const override { return true; }
+  bool adds_up(const Params& params) const override { return choice_of(params, "shared") == "yes"; }
   Inner inner() const override { return Inner::required; }
   void check(const Params& params, bool) const override { check_block(params); }
 

@@ -141,6 +141,13 @@ void SparseDecoder::decode(const Code& code, Range range, std::span<float> out) 
   put_back(code.exceptions, out);
 }
 
+void SparseDecoder::add_values(const Code& code, double weight, std::span<double> sums) const {
+  Room<float> room;
+  const std::span<float> values = room.first(sums.size());
+  take_exact(code.streams, values);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * static_cast<double>(values[i]);
+}
+
 // Only what must be an exception is one, and it is kept as 0, if it is; what the scheme below made of that 0 is its
 // own.
 void SparseDecoder::check_exceptions(const Code& code, std::span<const float> decoded) const {

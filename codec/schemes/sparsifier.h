@@ -17,6 +17,7 @@
 #include "codec/scan.h"
 #include "codec/scheme.h"
 #include "codec/selection.h"
+#include "codec/summable.h"
 
 namespace gradcodec {
 
@@ -46,7 +47,7 @@ struct Kept {
   bool is_exception(uint32_t bits) const;
 };
 
-class SparseDecoder final : public Decoder {
+class SparseDecoder final : public Decoder, public Summable {
  public:
   // `inner`, of what is kept, may be null; it outlives this.
   SparseDecoder(std::shared_ptr<const Kept> kept, const Decoder* inner) : kept_(std::move(kept)), inner_(inner) {}
@@ -69,6 +70,11 @@ class SparseDecoder final : public Decoder {
   void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const override;
   void first_laws(const Code& code, Range range, std::span<const float> x, std::span<Law> laws) const override;
   bool shares_draws() const override { return kept_->shared; }
+
+  // What is kept exactly, at places that all workers of a step share.
+  const Summable* summable() const override { return kept_->shared && inner_ == nullptr ? this : nullptr; }
+  Summands summands() const override { return {.kind = Summands::values, .below = true}; }
+  void add_values(const Code& code, double weight, std::span<double> sums) const override;
 
  private:
   void list_places(const Code& code, Range range, std::vector<uint32_t>& places) const;

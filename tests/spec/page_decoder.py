@@ -472,7 +472,8 @@ def read_schema_file(data):
 
 
 # Of whose pages the line is "Draws: no".
-NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold", "ef", "ec", "momentum", "diana", "shrink")
+NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold", "sum", "ef", "ec", "momentum", "diana",
+            "shrink")
 MEMORIES = ("ef", "ec", "momentum", "diana")
 
 
@@ -493,7 +494,7 @@ def decode_message(data, memory=None):
     messages before, brought to the next step; none of the first."""
     reader = Reader(data)
     kind = take_prologue(reader)
-    require(kind in (1, 3), "kind")
+    require(kind in (1, 3, 5), "kind")
     check, k, tag, schema, states = 0, 0, None, None, 0
     while tag != 2:
         tag, body, check = take_block(reader, check)
@@ -504,6 +505,10 @@ def decode_message(data, memory=None):
             states += 1
         k += 1
     require(states == (kind == 3), "STATE of a state, and of nothing else")
+    for tensor in schema.tensors:
+        text, _ = schema.schemes[tensor.scheme]
+        sums = text.rpartition("/")[2].partition(":")[0] == "sum"
+        require(sums == (kind == 5) or (kind == 5 and text == "raw" and tensor.code not in FLOATS), "sums of this kind")
     message = Reader(body)
     flags = message.varint()
     require(flags < 32, "flags")

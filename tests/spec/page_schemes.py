@@ -4,6 +4,7 @@ import numpy as np
 
 import page_lattice
 import page_rotation
+import page_sum
 from page_numbers import Damaged, F4, float_of, require, take_float, word_of
 
 REGULAR = 2.0**126
@@ -254,6 +255,21 @@ class Multiscale(Scheme):
         finest = len(self.steps) - 1 if self.steps[0] else 0
         return put_back(values, code.exceptions,
                         lambda index: symbols[index] == self.m and scales[index] == finest)
+
+
+class Sum(Scheme):
+    """sum.md"""
+    streams_vary = True
+
+    def __init__(self, stored, place, of):
+        self.sum = page_sum.Sum(stored, of, below=place.stage > 0)
+
+    def streams(self, code):
+        return [Stream(alphabet, code.count * of_each) for alphabet, of_each in self.sum.streams()]
+
+    def values(self, code):
+        require(not code.exceptions, "exceptions of a sum")
+        return self.sum.values(code.symbols, code.count)
 
 
 class Means(Scheme):
@@ -595,4 +611,6 @@ def scheme_of(text, stored, place):
         return Rotation(stored, place, name, params, below)
     if name in ("sign", "onebit"):
         return Means(stored, place, name == "onebit", params.get("axis", "tensor"))
+    if name == "sum":
+        return Sum(stored, place, params.get("of", "symbols"))
     raise Damaged("scheme " + name)

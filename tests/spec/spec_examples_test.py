@@ -188,6 +188,27 @@ class Pages(Case):
                         expected = {key: arrays[key].tobytes() for key in arrays.files}
                     self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
 
+    def test_it_decodes_sums(self):
+        random = np.random.default_rng(2)
+        for scheme, scale in (("maxnorm:bits=3", 9), ("multiscale:bits=2-4-6", 9), ("grid:step=0.1", None),
+                              ("randk:k=20%,shared=yes", None), ("randk:k=20%,shared=yes/maxnorm", 90),
+                              ("rotate:block=64,shared=yes/maxnorm", 90),
+                              ("rotate:block=16,shared=yes/randk:k=30%,shared=yes", None)):
+            shared = ["--shared-scale", str(scale)] if scale else []
+            for worker in "12":
+                values = random.standard_normal(4500).clip(-8, 8)
+                np.savez(self.path / "x.npz", a=values.astype("<f4"), b=values[:9], d=np.float32(3),
+                         e=np.zeros((0, 3), "<f4"), f=np.arange(6, dtype=">i4"))
+                self.run_program("compress", "x.npz", "-o", worker, "--scheme", scheme, *shared, "--seed", "5",
+                                 "--step", "3", "--worker", worker, "--chunk-log2", "12", "-f", "-q")
+            for options in (["--coder", "pack"], ["--coder", "pack", "--sum", "--weights", "2,1"]):
+                with self.subTest(scheme=scheme, options=options):
+                    self.run_program("aggregate", "1", "2", "-o", "x.gradz", "-f", "-q", *options)
+                    self.run_program("decompress", "x.gradz", "-o", "y.npz", "-f", "-q")
+                    with np.load(self.path / "y.npz") as arrays:
+                        expected = {key: arrays[key].tobytes() for key in arrays.files}
+                    self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
+
     def test_it_decodes_bare_messages_with_lengths_and_without(self):
         np.savez(self.path / "x.npz", a=np.arange(-20, 20, dtype="<f4"), b=np.arange(6, dtype="<f4"), c=np.float32(3))
         for scheme in SCHEMES:
