@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "codec/checksum.h"
 #include "codec/planes.h"
 #include "codec/values.h"
-#include "format/checksum.h"
 #include "format/forms.h"
 
 namespace gradcodec {
