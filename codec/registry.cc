@@ -23,6 +23,7 @@
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/multiscale.h"
 #include "codec/schemes/natural.h"
+#include "codec/schemes/ndqsg.h"
 #include "codec/schemes/nuqsgd.h"
 #include "codec/schemes/onebit.h"
 #include "codec/schemes/qsgd.h"
@@ -128,6 +129,10 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
   choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
   if (choice.inner->carries_bytes()) fail("'raw' stands alone");
+  if (choice.inner->takes_side()) {
+    fail("'" + std::string(choice.inner->scheme->name()) +
+         "' stands alone: side information is of the tensor, not of what a scheme over it leaves");
+  }
   if (choice.inner->is_private()) {
     fail("'" + std::string(choice.inner->scheme->name()) +
          "' stands alone: what a scheme over it stores would not be private");
@@ -180,7 +185,7 @@ std::span<const Scheme* const> all_schemes() {
       &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
       &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
       &onebit_scheme(), &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
-      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),    &bq_scheme()};
+      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),    &bq_scheme(),        &ndqsg_scheme()};
   return schemes;
 }
 
