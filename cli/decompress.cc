@@ -5,6 +5,7 @@
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/side.h"
 #include "format/bare.h"
 #include "format/dumps/open.h"
 #include "format/dumps/tree.h"
@@ -14,8 +15,10 @@ namespace {
 
 struct DecompressArguments {
   CommonOptions common;
-  std::string input, output, only, dtype, to, schema, max_output;
-  bool force = false, to_stdout = false, stream = false;
+  SideArguments side;
+  std::shared_ptr<const SideInfo> opened = {};
+  std::string input, output, only, dtype, to, schema, max_output, on_overload = "refuse";
+  bool force = false, to_stdout = false, stream = false, as_bf16 = false;
 };
 
 std::optional<DumpKind> kind_named(const std::string& name) {
@@ -69,6 +72,10 @@ DecompressOptions options_of(const DecompressArguments& args) {
   DecompressOptions options;
   options.wanted = [only = args.only](const TensorInfo& info) { return is_wanted(only, info); };
   options.skip_unwanted = true;
+  if (args.on_overload == "keep") options.on_overload = OnOverload::keep;
+  if (args.on_overload == "zero") options.on_overload = OnOverload::zero;
+  if (args.on_overload == "side") options.on_overload = OnOverload::side;
+  options.side_of = side_of(args.opened);
   options.threads = args.common.thread_count();
   options.memory = args.common.memory_limit();
   if (!args.dtype.empty()) {
@@ -95,6 +102,21 @@ void say_what_stays(const DecompressArguments& args, ByteView record) {
   }
 }
 
+// Chunks that did not become what was encoded, and were let pass.
+void say_overloads(const DecompressArguments& args, const Schema& schema, const Unsettled& unsettled) {
+  for (const Unsettled::Chunk& chunk : unsettled.overloads) {
+    args.common.warn("tensor '" + escaped(schema.tensors[chunk.tensor].info.name) + "': chunk " +
+                     std::to_string(chunk.chunk + 1) + " of " + std::to_string(chunk.chunks) +
+                     ": the side information is another one, or too far; " +
+                     (args.on_overload == "keep"   ? "kept as it was decoded"
+                      : args.on_overload == "zero" ? "zeros are in its place"
+                                                   : "the side information is in its place"));
+  }
+  if (!unsettled.overloads.empty()) {
+    args.common.warn(with_commas(unsettled.overloads.size()) + " chunks are not what was encoded");
+  }
+}
+
 // Decodes one message into one dump. `read` decodes everything into the sink it is given and makes the last checks.
 template <typename Read>
 void write_dump(const DecompressArguments& args, const DecompressOptions& options, const InputStream& input,
@@ -117,7 +139,9 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
 
   Progress progress;
   progress.total = total_bytes(schema);
-  const Origin second = args.schema.empty() ? Origin{} : InputStream(args.schema).origin();
+  const Origin second = !args.schema.empty() ? InputStream(args.schema).origin()
+                        : args.opened        ? args.opened->file().origin()
+                                             : Origin{};
   OutputFile output(path, args.force, input.origin(), second);
   const std::unique_ptr<Sink> sink = make_sink(kind, output, tensors, whole ? tree : ByteView());
   {
@@ -132,8 +156,12 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
 void decompress_bare(const DecompressArguments& args, const DecompressOptions& options, InputStream& input) {
   const Schema schema = read_schema_file(args.schema, args.common.memory_limit());
   BareReader reader(input, schema, args.common.memory_limit());
-  write_dump(args, options, input, schema, {}, 0,
-             [&](Sink* sink, Progress& progress) { reader.decompress_into(options, sink, progress); });
+  Unsettled unsettled;
+  DecompressOptions own = options;
+  own.unsettled = &unsettled;
+  write_dump(args, own, input, schema, {}, 0,
+             [&](Sink* sink, Progress& progress) { reader.decompress_into(own, sink, progress); });
+  say_overloads(args, schema, unsettled);
 }
 
 void decompress_message(const DecompressArguments& args, const DecompressOptions& options, InputStream& input,
@@ -141,18 +169,24 @@ void decompress_message(const DecompressArguments& args, const DecompressOptions
   if (reader.kind() != FileKind::message) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
   const Schema& schema = reader.schema();
   check_claims(input, schema);
-  write_dump(args, options, input, schema, reader.tree(), number, [&](Sink* sink, Progress& progress) {
+  if (args.opened) args.opened->check(schema, reader.message());
+  Unsettled unsettled;
+  DecompressOptions own = options;
+  own.unsettled = &unsettled;
+  write_dump(args, own, input, schema, reader.tree(), number, [&](Sink* sink, Progress& progress) {
     const std::vector<uint32_t> decoded =
-        decompress(reader, schema, id_of(schema, reader.message()), options, sink, progress);
+        decompress(reader, schema, id_of(schema, reader.message()), own, sink, progress);
     const std::vector<uint32_t> stored = reader.finish();
     if (!args.stream) reader.expect_end_of_input();
-    compare_digests(schema, options, stored, decoded);
+    compare_digests(schema, own, stored, decoded);
   });
+  say_overloads(args, schema, unsettled);
 }
 
 int run_decompress(DecompressArguments args) {
   if (args.to_stdout) args.output = "-";
   if (!args.max_output.empty()) parse_size(args.max_output, "--max-output");  // refused before anything is read
+  args.opened = args.side.open(args.input, args.as_bf16, args.common);
   const DecompressOptions options = options_of(args);
   if (args.stream && !args.schema.empty())
     throw Error(Exit::usage, "bare messages carry no end: --stream cannot part them");
@@ -196,6 +230,14 @@ Command add_decompress(CLI::App& root) {
   app.add_option("--max-output", args->max_output, "refuse to write more than this many bytes of elements");
   app.add_flag("--stream", args->stream, "read message after message, each into a dump of its own");
   app.add_option("--schema", args->schema, "the schema file of a bare message");
+  args->side.declare(app,
+                     "for what is coded by ndqsg: a dump or .gradz file with tensors of the same names and shapes");
+  app.add_option("--on-overload", args->on_overload,
+                 "a chunk whose check=yes says that the side information is another one, or too far: refuse, keep what "
+                 "is decoded, or put zero or the side information in its place, and say so [refuse]")
+      ->check(CLI::IsMember({"refuse", "keep", "zero", "side"}));
+  app.add_flag("--as-bf16", args->as_bf16,
+               "two-byte void or unsigned elements of side information in .npy and .npz are bfloat16");
   args->common.declare(app);
   app.footer(
       "Examples:\n"

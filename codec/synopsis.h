@@ -16,8 +16,8 @@ std::string short_params(const Scheme& scheme);
 std::string example_of(const Scheme& scheme);
 
 // What its encoder promises (Promise) with those parameters: exact, unbiased, "unbiased, clipped" (for the values that
-// it limits first), contraction, "exact along x", "biased, bounded" (each error), biased; "as below" where it says no
-// more than the scheme below.
+// it limits first), "unbiased, if near" (if side information is), contraction, "exact along x", "biased, bounded" (each
+// error), biased; "as below" where it says no more than the scheme below.
 std::string promise_word(const Scheme& scheme);
 
 }  // namespace gradcodec
