@@ -264,7 +264,7 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
   MessageStats stats;
   {
     const ProgressLine line(progress, args.common.quiet);
-    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side);
+    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side, true);
     if (dump) require_values(*message);
     stats = message_stats(*message, dump.get(), threads, memory, progress);
   }

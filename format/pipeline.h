@@ -93,6 +93,8 @@ struct DecompressOptions {
   std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};
   bool may_lack_side = false;
   OnOverload on_overload = OnOverload::refuse;
+  bool any_side =
+      false;  // any side information will do: overloads are kept, and digests not compared where it is taken
   Unsettled* unsettled = nullptr;                                  // receives it
   std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what it remembers, or null
   unsigned threads = 1;
@@ -128,7 +130,8 @@ std::vector<uint32_t> decompress(FrameReader& reader, const Schema& schema, cons
 void compare_digests(const Schema& schema, const DecompressOptions& options, std::span<const uint32_t> stored,
                      std::span<const uint32_t> decoded);
 
-// What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws.
+// What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws,
+// and if there is a digest of side information and no scheme takes some.
 MessageId id_of(const Schema& schema, const Message& message);
 
 // Bytes of the elements of all tensors; saturates.

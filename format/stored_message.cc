@@ -44,12 +44,13 @@ class StoredMessage::Recorder final : public FrameReader {
 };
 
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
-                             Progress& progress, const std::shared_ptr<const SideInfo>& side)
+                             Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side)
     : file_(std::move(file)), memory_(memory) {
-  in_file(file_->name(), [&] { read_whole(threads, progress, side); });
+  in_file(file_->name(), [&] { read_whole(threads, progress, side, any_side); });
 }
 
-void StoredMessage::read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side) {
+void StoredMessage::read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side,
+                               bool any_side) {
   InputStream input(file_);
   ContainerReader reader(input, memory_);
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
@@ -71,7 +72,8 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress, const std::
   options.may_lack_side = side == nullptr;
   Unsettled unsettled;
   options.unsettled = &unsettled;
-  if (side) side->check(schema_, message_);
+  options.any_side = any_side;
+  if (side && !any_side) side->check(schema_, message_);
   progress.total += total_bytes(schema_);
   Recorder recorder(*this, reader, options);
   const std::vector<uint32_t> decoded =

@@ -30,12 +30,13 @@ class StoredMessage {
   // those of blocks and frames, decoding, digests, tree, metadata, and that nothing follows. `memory`: bytes for the
   // chunks at work, and most that one part of the file, or the table of frames, may take. Throws Error naming the file:
   // bad_input, unsupported, limit, io, usage.
-  // Tensors that need side information are decoded if `side` is there, and else only checked (lacks_side).
+  // Tensors that need side information are decoded if `side` is there, and else only checked (lacks_side). `any_side`:
+  // it may be other than the message was made for; then what it makes wrong is let pass.
   StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress,
-                const std::shared_ptr<const SideInfo>& side = nullptr)
-      : StoredMessage(RandomFile::open(path), threads, memory, progress, side) {}
+                const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false)
+      : StoredMessage(RandomFile::open(path), threads, memory, progress, side, any_side) {}
   StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory, Progress& progress,
-                const std::shared_ptr<const SideInfo>& side = nullptr);
+                const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false);
 
   const RandomFile& file() const { return *file_; }
   const Schema& schema() const { return schema_; }
@@ -80,7 +81,7 @@ class StoredMessage {
  private:
   class Recorder;
 
-  void read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side);
+  void read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side);
   void check_table() const;
   void read_frame_at(uint64_t number, const FramePlace& place, FrameBytes& frame) const;
 

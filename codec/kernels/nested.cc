@@ -50,7 +50,10 @@ void nested_decode(const uint16_t* symbols, const float* sides, size_t n, const 
 
 void nested_decode(const uint16_t* symbols, const float* sides, size_t n, const Draws& draws, uint64_t first,
                    const Nesting& nesting, int32_t* fine, float* out) {
-  scalar::nested_decode(symbols, sides, n, draws, first, nesting, fine, out);
+  const NestedTable* simd = nested_table();
+  if (simd == nullptr) return scalar::nested_decode(symbols, sides, n, draws, first, nesting, fine, out);
+  const PlainDraws plain = {draws.key[0], draws.key[1], draws.ordinal, draws.tag};
+  simd->decode(symbols, sides, n, plain, first, nesting, fine, out);
 }
 
 }  // namespace gradcodec::kernels

@@ -221,7 +221,7 @@ class Numbers(unittest.TestCase):
 
     def test_flags(self):
         flags = {row[1]: row[2] for row in tables(section(CONTAINER, "MESSAGE")) if len(row) == 3}["flags"]
-        for flag, name in re.findall(r"(\d) (\w+)", flags.partition(";")[0]):
+        for flag, name in re.findall(r"(\d+) (\w+)", flags.partition(";")[0]):
             self.assertEqual(constant("format/layout.cc", "k%sFlag" % name.rstrip("s").capitalize()), int(flag))
         flags = {row[1]: row[2] for row in tables(section(CONTAINER, "Schema files")) if len(row) == 3}["flags"]
         for flag, name in re.findall(r"(\d) (\w+)", flags.partition("(")[0]):
