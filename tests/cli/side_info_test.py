@@ -94,6 +94,17 @@ class SideInfo(support.CliTest):
         self.assertEqual(len(set(files)), 1)
         self.assertEqual(len(set(dumps)), 1)
 
+    def test_same_bytes_by_any_instruction_set(self):
+        for scheme in (NDQSG, "ndqsg:fine=200,coarse=50,check=yes", "ndqsg:fine=8,coarse=2,alpha=0.7"):
+            outcomes = set()
+            for target in ("scalar", ""):
+                env = {"GRADCODEC_KERNELS": target}
+                file, out = self.dir / "k.gradz", self.dir / "k.npz"
+                self.ok("compress", self.dump, "-f", "-q", "-o", file, "--scheme", scheme, "--seed", 1, env=env)
+                self.ok("decompress", file, "-f", "-q", "-o", out, "--side-info", self.dump, env=env)
+                outcomes.add((file.read_bytes(), out.read_bytes()))
+            self.assertEqual(len(outcomes), 1, scheme)
+
     def test_none_where_it_is_needed(self):
         file = self.file()
         self.refused(USAGE, "decompress", file, "-o", self.dir / "o.npz", says="tensor 'a': is coded by 'ndqsg'")
