@@ -214,7 +214,7 @@ Command add_bench(CLI::App& root) {
       "once.\n"
       "Shares are of memcpy by as many threads. Bits are those of frames; the entropy is that of the symbols, one by "
       "one.\n"
-      "Without a dump: " +
+      "Side information (ndqsg) is the values themselves. Without a dump: " +
       std::string(kMadeInput) +
       ".\n"
       "Examples:\n"

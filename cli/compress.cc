@@ -9,6 +9,7 @@
 #include "cli/numbers.h"
 #include "cli/privacy.h"
 #include "cli/progress.h"
+#include "cli/side.h"
 #include "format/bare.h"
 #include "format/kept_levels.h"
 #include "format/metadata.h"
@@ -20,6 +21,7 @@ namespace {
 struct CompressArguments : CodingArguments {
   CommonOptions common;
   PrivacyArguments privacy;
+  SideArguments side;
   std::string input, output, metadata, schema, levels_from, state;
   bool force = false, to_stdout = false, bare = false;
 };
@@ -115,10 +117,32 @@ void warn_beyond(const CompressArguments& args, const Progress& progress) {
                   " values of f2 tensors decode to more than f2 can hold (65504): decompress will need --dtype f4");
 }
 
+// What decompress will make of this side information.
+void report_side(const CompressArguments& args, const SideFit& fit, const std::string& furthest) {
+  if (fit.size() == 0) return;
+  const std::string largest = "the largest |x - y| is " + short_number(fit.largest(), 4) + " of the limit" +
+                              (furthest.empty() ? "" : ", in tensor '" + escaped(furthest) + "'");
+  if (fit.wrong() == 0) {
+    args.common.say("side information: every value is decoded right with it; " + largest);
+    return;
+  }
+  args.common.say("side information: " + share_text(fit.wrong(), fit.size()) + " are decoded wrongly with it, " +
+                  share_text(fit.beyond(), fit.size()) + " are beyond the limit; " + largest);
+  args.common.say("near enough would be --scheme " + with_least_rho(fit) + " or " + with_least_range(fit));
+}
+
 // Returns END's check; 0 of a bare message.
-uint64_t run_job(const CompressArguments& args, const CompressOptions& options, Source& source, const Schema& schema,
-                 uint64_t previous, OutputFile& output) {
+uint64_t run_job(const CompressArguments& args, CompressOptions options, Source& source, const Schema& schema,
+                 uint64_t previous, const SideInfo* side, OutputFile& output) {
   const std::vector<SchemeChoice> choices = choices_of(schema, args, options.scheme);
+  SideFit fit;
+  std::string furthest;
+  if (side != nullptr) {
+    options.take_fit = [&](const TensorInfo& info, const SideFit& tensor) {
+      if (tensor.largest() > fit.largest()) furthest = info.name;
+      fit.merge(tensor);
+    };
+  }
   Progress progress;
   progress.total = total_bytes(schema);
   uint64_t end_check = 0;
@@ -129,14 +153,16 @@ uint64_t run_job(const CompressArguments& args, const CompressOptions& options, 
       compress(source, schema, choices, options, writer, progress);
     } else {
       ContainerWriter writer(output);
-      writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata),
-                   plan_message(schema, options.id, previous));
+      Message message = plan_message(schema, options.id, previous);
+      if (side != nullptr) message.side = side->digest(schema);
+      writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata), message);
       compress(source, schema, choices, options, writer, progress);
       end_check = writer.end_check();
     }
   }
   warn_beyond(args, progress);
   for (const auto& [tensor, text] : progress.warnings) args.common.say("tensor '" + escaped(tensor) + "': " + text);
+  report_side(args, fit, furthest);
   return end_check;
 }
 
@@ -196,6 +222,9 @@ int run_compress(const CompressArguments& args) {
   check_private(args, options);
   check_bare(args, options);
   const std::unique_ptr<const StoredMessage> levels = levels_message(args, options);
+  if (!args.side.path.empty()) require_side(options.scheme, args.scheme, true);
+  const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
+  options.side_of = side_of(side);
   const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
   args.common.say_machine();
   if (args.scheme.empty() && !args.bare) {
@@ -214,10 +243,13 @@ int run_compress(const CompressArguments& args) {
     std::vector<Origin> others;
     if (args.bare) others.push_back(InputStream(args.schema).origin());
     if (levels) others.push_back(levels->file().origin());
+    if (side) others.push_back(side->file().origin());
     if (state) others.push_back(InputStream(args.state).origin());
     OutputFile output(output_path(args), args.force, file->origin(), others);
-    const uint64_t end_check = run_job(args, options, *source, schema, state ? state->facts().previous : 0, output);
+    const uint64_t end_check =
+        run_job(args, options, *source, schema, state ? state->facts().previous : 0, side.get(), output);
     file->check_unchanged();
+    if (side) side->file().check_unchanged();
     if (state) output.be_durable();
     output.commit();
     if (state) state->commit(end_check);
@@ -244,6 +276,9 @@ Command add_compress(CLI::App& root) {
                  "a .gradz file of the same scheme, whose levels are taken instead of fitting some (alq, amq)");
   app.add_option("--state", args->state,
                  "what the scheme remembers from step to step; made by the first one, replaced with each output");
+  args->side.declare(app,
+                     "of ndqsg: the dump or .gradz file that will be its side information: says whether that is near "
+                     "enough, and lets decompress take no other");
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,

@@ -5,6 +5,7 @@
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/side.h"
 #include "format/bare.h"
 #include "format/dumps/open.h"
 #include "format/state.h"
@@ -14,8 +15,10 @@ namespace {
 
 struct DecompressArguments {
   CommonOptions common;
-  std::string input, output, only, dtype, to, schema, max_output, state;
-  bool force = false, to_stdout = false, stream = false;
+  SideArguments side;
+  std::shared_ptr<const SideInfo> opened = {};
+  std::string input, output, only, dtype, to, schema, max_output, state, on_overload = "refuse";
+  bool force = false, to_stdout = false, stream = false, as_bf16 = false;
 };
 
 std::optional<DumpKind> kind_named(const std::string& name) {
@@ -69,10 +72,29 @@ DecompressOptions options_of(const DecompressArguments& args) {
   DecompressOptions options;
   options.wanted = [only = args.only](const TensorInfo& info) { return is_wanted(only, info); };
   options.skip_unwanted = true;
+  if (args.on_overload == "keep") options.on_overload = OnOverload::keep;
+  if (args.on_overload == "zero") options.on_overload = OnOverload::zero;
+  if (args.on_overload == "side") options.on_overload = OnOverload::side;
+  options.side_of = side_of(args.opened);
   options.threads = args.common.thread_count();
   options.memory = args.common.memory_limit();
   options.dtype = float_type_named(args.dtype);
   return options;
+}
+
+// Chunks that did not become what was encoded, and were let pass.
+void say_overloads(const DecompressArguments& args, const Schema& schema, const Unsettled& unsettled) {
+  for (const Unsettled::Chunk& chunk : unsettled.overloads) {
+    args.common.warn("tensor '" + escaped(schema.tensors[chunk.tensor].info.name) + "': chunk " +
+                     std::to_string(chunk.chunk + 1) + " of " + std::to_string(chunk.chunks) +
+                     ": the side information is another one, or too far; " +
+                     (args.on_overload == "keep"   ? "kept as it was decoded"
+                      : args.on_overload == "zero" ? "zeros are in its place"
+                                                   : "the side information is in its place"));
+  }
+  if (!unsettled.overloads.empty()) {
+    args.common.warn(with_commas(unsettled.overloads.size()) + " chunks are not what was encoded");
+  }
 }
 
 // Decodes one message into one dump. `read` decodes everything into the sink it is given and makes the last checks.
@@ -99,6 +121,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
   progress.total = total_bytes(schema);
   std::vector<Origin> others;
   if (!args.schema.empty()) others.push_back(InputStream(args.schema).origin());
+  if (args.opened) others.push_back(args.opened->file().origin());
   if (durable) others.push_back(InputStream(args.state).origin());
   OutputFile output(path, args.force, input.origin(), others);
   if (durable) output.be_durable();
@@ -115,8 +138,12 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
 void decompress_bare(const DecompressArguments& args, const DecompressOptions& options, InputStream& input) {
   const Schema schema = read_schema_file(args.schema, args.common.memory_limit());
   BareReader reader(input, schema, args.common.memory_limit());
-  write_dump(args, options, input, schema, {}, 0, false,
-             [&](Sink* sink, Progress& progress) { reader.decompress_into(options, sink, progress); });
+  Unsettled unsettled;
+  DecompressOptions own = options;
+  own.unsettled = &unsettled;
+  write_dump(args, own, input, schema, {}, 0, false,
+             [&](Sink* sink, Progress& progress) { reader.decompress_into(own, sink, progress); });
+  say_overloads(args, schema, unsettled);
 }
 
 // What the decoder remembers; null if it has no need to.
@@ -155,9 +182,12 @@ void decompress_message(const DecompressArguments& args, DecompressOptions optio
   const Schema& schema = reader.schema();
   check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
+  if (args.opened) args.opened->check(schema, reader.message());
   const std::unique_ptr<StateFile> state = open_state(args, reader, input.origin());
   if (state) options.memory_of = [&](const TensorInfo& info) { return state->remembered().of(info.name); };
   const bool durable = state != nullptr;
+  Unsettled unsettled;
+  options.unsettled = &unsettled;
   write_dump(args, options, input, schema, reader.tree(), number, durable, [&](Sink* sink, Progress& progress) {
     const MessageId id = id_of(schema, reader.message(), reader.kind());
     const std::vector<uint32_t> decoded = decompress(reader, schema, id, options, sink, progress);
@@ -166,11 +196,13 @@ void decompress_message(const DecompressArguments& args, DecompressOptions optio
     compare_digests(schema, options, stored, decoded);
   });
   if (state) state->commit(reader.end_check());
+  say_overloads(args, schema, unsettled);
 }
 
 int run_decompress(DecompressArguments args) {
   if (args.to_stdout) args.output = "-";
   if (!args.max_output.empty()) parse_size(args.max_output, "--max-output");  // refused before anything is read
+  args.opened = args.side.open(args.input, args.as_bf16, args.common);
   const DecompressOptions options = options_of(args);
   if (args.stream && !args.schema.empty())
     throw Error(Exit::usage, "bare messages carry no end: --stream cannot part them");
@@ -217,6 +249,14 @@ Command add_decompress(CLI::App& root) {
   app.add_option("--max-output", args->max_output, "refuse to write more than this many bytes of elements");
   app.add_flag("--stream", args->stream, "read message after message, each into a dump of its own");
   app.add_option("--schema", args->schema, "the schema file of a bare message");
+  args->side.declare(app,
+                     "for what is coded by ndqsg: a dump or .gradz file with tensors of the same names and shapes");
+  app.add_option("--on-overload", args->on_overload,
+                 "a chunk whose check=yes says that the side information is another one, or too far: refuse, keep what "
+                 "is decoded, or put zero or the side information in its place, and say so [refuse]")
+      ->check(CLI::IsMember({"refuse", "keep", "zero", "side"}));
+  app.add_flag("--as-bf16", args->as_bf16,
+               "two-byte void or unsigned elements of side information in .npy and .npz are bfloat16");
   args->common.declare(app);
   app.footer(
       "Examples:\n"

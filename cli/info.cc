@@ -9,6 +9,7 @@
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/side.h"
 #include "cli/table.h"
 #include "format/bare.h"
 #include "format/dumps/open.h"
@@ -22,8 +23,10 @@ using Json = nlohmann::ordered_json;
 
 struct InfoArguments {
   CommonOptions common;
+  SideArguments side;
+  std::shared_ptr<const SideInfo> opened = {};
   std::string input, schema_out;
-  bool test = false, json = false, force = false, stream = false;
+  bool test = false, json = false, force = false, stream = false, as_bf16 = false;
 };
 
 std::string coder_text(uint16_t id) {
@@ -93,6 +96,7 @@ void print_message(const ContainerReader& reader, const std::vector<TensorTally>
   if (message.worker) line += ", worker " + std::to_string(*message.worker);
   if (message.step) line += ", step " + std::to_string(*message.step);
   if (message.previous) line += *message.previous == 0 ? ", the first" : ", after " + check_text(*message.previous);
+  if (message.side) line += ", side information of digest " + std::to_string(*message.side);
   std::printf("%s\n", line.c_str());
   if (!reader.metadata().empty()) std::printf("metadata %s\n", metadata_json(reader.metadata()).c_str());
   std::printf("\n");
@@ -142,6 +146,7 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
   if (message.worker) out["worker"] = *message.worker;
   if (message.step) out["step"] = *message.step;
   if (message.previous) out["previous"] = check_text(*message.previous);
+  if (message.side) out["side_digest"] = std::to_string(*message.side);
   out["check"] = check_text(reader.end_check());
   if (!reader.metadata().empty()) out["metadata"] = Json::parse(metadata_json(reader.metadata()));
   out["tensors"] = tensors_json(schema, tallies);
@@ -153,11 +158,16 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
 }
 
 // Reads the rest of a message; decodes it too if `test`.
-std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
+std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& input, ContainerReader& reader,
+                                      Unsettled& unsettled) {
   const Schema& schema = reader.schema();
   check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
+  if (args.opened) args.opened->check(schema, reader.message());
   DecompressOptions options;
+  options.side_of = side_of(args.opened);
+  options.may_lack_side = !args.opened;
+  options.unsettled = &unsettled;
   const std::vector<KnownScheme> schemes = parse_schemes(schema);
   std::set<std::string_view> left_out;
   for (const SchemaTensor& tensor : schema.tensors) {
@@ -200,23 +210,45 @@ void show_schema_file(const InfoArguments& args, const InputStream& input, Conta
   print_tensors(reader.schema(), {});
 }
 
+void say_tested(const ContainerReader& reader, const Unsettled& unsettled) {
+  const size_t blind = unsettled.without_side.size();
+  if (blind == 0) {
+    const bool digests = reader.message().digests;
+    std::printf(digests ? "\nevery check and digest is right\n" : "\nevery check is right; it has no digests\n");
+    return;
+  }
+  std::printf(
+      "\nevery check is right; the values of %s need side information, and were not decoded: --side-info FILE\n",
+      blind == 1 ? ("tensor '" + escaped(reader.schema().tensors[unsettled.without_side[0]].info.name) + "'").c_str()
+                 : (with_commas(blind) + " tensors").c_str());
+}
+
 void show_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
-  const std::vector<TensorTally> tallies = read_message(args, input, reader);
+  Unsettled unsettled;
+  const std::vector<TensorTally> tallies = read_message(args, input, reader, unsettled);
   if (!args.schema_out.empty()) {
     OutputFile output(args.schema_out, args.force, input.origin());
     write_schema_file(reader.schema(), output);
     output.commit();
   }
   if (args.json) {
-    std::printf("%s\n", message_json(reader, tallies).dump(2).c_str());
+    Json out = message_json(reader, tallies);
+    if (args.test) {
+      Json names = Json::array();
+      for (const size_t tensor : unsettled.without_side) names.push_back(reader.schema().tensors[tensor].info.name);
+      out["not_decoded"] = std::move(names);
+    }
+    std::printf("%s\n", out.dump(2).c_str());
   } else {
     std::printf("%s: %s bytes, ", escaped(input.name()).c_str(), with_commas(reader.accounts().total()).c_str());
     print_message(reader, tallies);
-    if (args.test) std::printf("\nevery check and digest is right\n");
+    if (args.test) say_tested(reader, unsettled);
   }
 }
 
-int run_info(const InfoArguments& args) {
+int run_info(InfoArguments args) {
+  if (!args.side.path.empty() && !args.test) throw Error(Exit::usage, "--side-info goes with --test");
+  args.opened = args.side.open(args.input, args.as_bf16, args.common);
   InputStream input(args.input);
   try {
     ContainerReader reader(input, args.common.memory_limit());
@@ -245,6 +277,9 @@ Command add_info(CLI::App& root) {
   app.add_option("input", args->input, "the .gradz or schema file; - is standard input")->required();
   app.add_flag("-t,--test", args->test, "decode everything and compare the digests too (checksums are always tested)");
   app.add_flag("--json", args->json, "for programs");
+  args->side.declare(app, "with --test: the side information of what is coded by ndqsg");
+  app.add_flag("--as-bf16", args->as_bf16,
+               "two-byte void or unsigned elements of side information in .npy and .npz are bfloat16");
   app.add_option("--schema-out", args->schema_out, "write the schema to this file, for --bare");
   app.add_flag("-f,--force", args->force, "replace an existing schema file");
   app.add_flag("--stream", args->stream, "read message after message");

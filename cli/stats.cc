@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/side.h"
 #include "cli/stats_message.h"
 #include "cli/stats_plot.h"
 #include "cli/stats_report.h"
@@ -19,6 +20,7 @@ namespace {
 
 struct StatsArguments {
   CommonOptions common;
+  SideArguments side;
   std::string input, against, only, plot, seed = "1";
   std::vector<std::string> schemes;
   bool json = false, csv = false, force = false, as_bf16 = false, drop_unsupported = false;
@@ -148,9 +150,23 @@ void show(const StatsArguments& args, const RandomFile& file, const Source& sour
   }
 }
 
+// Of the schemes, those that take it have it; null if none does.
+std::shared_ptr<const SideInfo> dump_side(const StatsArguments& args, const StatisticsOptions& options) {
+  const bool given = !args.side.path.empty();
+  bool takes = false;
+  for (size_t i = 0; i < options.schemes.size(); ++i) {
+    takes |= options.schemes[i].takes_side();
+    if (options.schemes[i].takes_side()) require_side(options.schemes[i], args.schemes[i], given);
+  }
+  if (given && !takes) throw Error(Exit::usage, "--side-info needs a --scheme that takes some: ndqsg");
+  return args.side.open(args.input, args.as_bf16, args.common);
+}
+
 int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
-  const StatisticsOptions options = options_of(args);
+  StatisticsOptions options = options_of(args);
+  const std::shared_ptr<const SideInfo> side = dump_side(args, options);
+  options.side_of = side_of(side);
   const std::unique_ptr<Source> source = open_dump(file, {args.as_bf16, args.drop_unsupported}, args.common);
   require_match(args.only, source->tensors());
   std::optional<OutputFile> plot;
@@ -168,6 +184,18 @@ int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>&
   return 0;
 }
 
+void print_side(const Section& side, const MessageStats& stats) {
+  print_section(side);
+  if (!stats.whole.fit || stats.whole.fit->rho() == 0) return;
+  const SideFit& fit = *stats.whole.fit;
+  if (fit.beyond() == 0) {
+    std::printf("every value is within the limit\n");
+  } else {
+    std::printf("within the limit is every value by %s (the same fine step), or by %s (the same rho)\n",
+                with_least_rho(fit).c_str(), with_least_range(fit).c_str());
+  }
+}
+
 void print_message(const StatsArguments& args, const StoredMessage& message, const MessageStats& stats) {
   const MessageReport report = message_report(stats, message.schema(), !args.against.empty());
   if (args.csv) {
@@ -181,6 +209,7 @@ void print_message(const StatsArguments& args, const StoredMessage& message, con
                       {"file", escaped(message.file().name())},
                       {"whole", whole},
                       {"tensors", section_json(report.tensors)},
+                      {"side_information", section_json(report.side)},
                       {"parts", section_json(report.parts)},
                       {"only_in_file", stats.only_in_file},
                       {"only_in_dump", stats.only_in_dump}};
@@ -193,6 +222,7 @@ void print_message(const StatsArguments& args, const StoredMessage& message, con
   Section tensors = report.tensors;
   tensors.rows.push_back(report.whole);
   print_section(tensors);
+  print_side(report.side, stats);
   print_section(report.parts);
 }
 
@@ -224,6 +254,10 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
     dump_file = RandomFile::open(args.against);
     dump = open_dump(dump_file, {args.as_bf16, args.drop_unsupported}, args.common);
   }
+  if (!args.side.path.empty() && !dump) {
+    throw Error(Exit::usage, "--side-info goes with --against, the dump that the file was made from");
+  }
+  const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
   std::optional<OutputFile> plot;
   const std::array<Origin, 1> dump_origin = {dump_file->origin()};
   if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), std::span<const Origin>(dump_origin));
@@ -232,7 +266,8 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
   MessageStats stats;
   {
     const ProgressLine line(progress, args.common.quiet);
-    message = std::make_unique<StoredMessage>(file, threads, memory, progress);
+    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side, true);
+    if (dump) require_values(*message);
     stats = message_stats(*message, dump.get(), threads, memory, progress);
   }
   file->check_unchanged();
@@ -276,6 +311,9 @@ Command add_stats(CLI::App& root) {
   app.add_option("--scheme", args->schemes,
                  "also encode one message by this scheme, as NAME:KEY=VALUE,...; may be given again")
       ->allow_extra_args(false);
+  args->side.declare(app,
+                     "the side information of ndqsg, a dump or .gradz file; of a .gradz file --against its dump: also "
+                     "how near it is, and what would be near enough");
   app.add_option("--seed", args->seed, "seed of those messages [1]");
   app.add_option("--only", args->only, "only tensors named like this GLOB");
   CLI::Option* json = app.add_flag("--json", args->json, "for programs, in full precision");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/stats_message.h"
 
+#include "cli/side.h"
 #include "cli/table.h"
 
 namespace gradcodec {
@@ -31,6 +32,49 @@ const std::vector<Column> kErrorColumns = {{"nmse", "NMSE", 1},
                                            {"unequal", "unequal values", 1},
                                            {"nonfinite", "not finite", 1},
                                            {"beyond_type_chunks", "chunks beyond type", 1}};
+
+Row side_row(const std::string& name, const SideFit& fit) {
+  const auto part = [&](uint64_t count) {
+    return fit.size() == 0 ? 0.0 : static_cast<double>(count) / static_cast<double>(fit.size());
+  };
+  return {name,
+          fit.size(),
+          fit.quantile(0.5),
+          fit.quantile(0.9),
+          fit.quantile(0.99),
+          fit.quantile(0.999),
+          fit.largest(),
+          fit.beyond(),
+          part(fit.beyond()),
+          fit.wrong(),
+          part(fit.wrong()),
+          fit.rho() == 0 ? Cell() : Cell(fit.least_rho()),
+          fit.rho() == 0 ? Cell() : Cell(fit.least_range())};
+}
+
+// In each tensor, and in all.
+Section side_section(const MessageStats& stats) {
+  Section out;
+  out.title = "distance |x - y| to the side information y, in limits (rho - 1) step / (2 alpha)";
+  out.columns = {{"name", "tensor", kEveryTable},
+                 {"values", "values", 0},
+                 {"median", "median", 0},
+                 {"quantile_90", "90 %", 0},
+                 {"quantile_99", "99 %", 0},
+                 {"quantile_999", "99.9 %", 0},
+                 {"largest", "largest", 0},
+                 {"beyond", "beyond limit", 1},
+                 {"beyond_part", "part", 1, 3},
+                 {"wrong", "decoded wrongly", 1},
+                 {"wrong_part", "part", 1, 3},
+                 {"least_rho", "rho that would do", 1},
+                 {"least_range", "or range, times", 1}};
+  for (const TensorStats& tensor : stats.tensors) {
+    if (tensor.fit) out.rows.push_back(side_row(tensor.name, *tensor.fit));
+  }
+  if (stats.whole.fit) out.rows.push_back(side_row("(file)", *stats.whole.fit));
+  return out;
+}
 
 void append(Row& row, std::initializer_list<Cell> cells) { row.insert(row.end(), cells.begin(), cells.end()); }
 
@@ -77,6 +121,7 @@ MessageReport message_report(const MessageStats& stats, const Schema& schema, bo
     out.tensors.rows.push_back(with_front({tensor.name, scheme}, row_of(tensor, compared, false)));
   }
   out.whole = with_front({"(file)", Cell()}, row_of(stats.whole, compared, true));
+  if (stats.whole.fit) out.side = side_section(stats);
   out.parts.title = "where the bytes went";
   out.parts.columns = {{"part", "part", kEveryTable}, {"bytes", "bytes", 0}, {"bits_per_value", "bits/value", 0}};
   for (const auto& [name, bytes] : parts_of(stats.parts)) {

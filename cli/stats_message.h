@@ -11,6 +11,7 @@ namespace gradcodec {
 struct MessageReport {
   Section tensors;          // one row a tensor
   std::vector<Cell> whole;  // a row of `tensors` for the file
+  Section side;             // how near side information is, if any was compared; the last row is the file's
   Section parts;            // where its bytes went
 };
 

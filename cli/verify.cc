@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/side.h"
 #include "cli/verify_report.h"
 #include "format/canonical.h"
 #include "format/verifier.h"
@@ -20,6 +21,7 @@ constexpr uint64_t kMaxMessages = 1000000000;
 
 struct VerifyArguments : CodingArguments {
   CommonOptions common;
+  SideArguments side;
   std::string input, against, trials, alpha, margin, messages;
   bool strict = false, json = false;
 };
@@ -62,6 +64,9 @@ void tell(VerifyReport& report, Verify verify) {
 int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
   VerifyOptions options = options_of(args);
+  require_side(options.compress.scheme, args.scheme, !args.side.path.empty());
+  const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
+  options.compress.side_of = side_of(side);
   const std::unique_ptr<Source> source = args.open(file, args.common);
   args.complete(options.compress, *source, plan_schema(*source, options.compress), file->name());
   const Scheme& scheme = *options.compress.scheme.scheme;
@@ -83,6 +88,7 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
     const ProgressLine line(progress, args.common.quiet);
     verify_scheme(*source, options, progress, [&](TensorFindings&& findings) { report.add(findings); });
     file->check_unchanged();
+    if (side) side->file().check_unchanged();
   });
   report.finish();
   return exit_of(args, report);
@@ -122,13 +128,19 @@ int verify_file(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   // Opened first: a wrong name should not cost the reading of a large file.
   const std::shared_ptr<RandomFile> dump_file = args.against.empty() ? nullptr : RandomFile::open(args.against);
   const std::unique_ptr<Source> dump = dump_file ? args.open(dump_file, args.common) : nullptr;
+  const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
   Progress progress;
   std::unique_ptr<StoredMessage> message;
   std::vector<Departure> departures;
   {
     const ProgressLine line(progress, args.common.quiet);
-    message = std::make_unique<StoredMessage>(file, threads, memory, progress);
+    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side);
     departures = check_canonical(*message, threads, memory, progress);
+  }
+  if (dump) require_values(*message);
+  for (size_t i = 0; i < message->tensors() && !dump; ++i) {
+    if (!message->lacks_side(i)) continue;
+    args.common.say("tensor '" + escaped(message->info(i).name) + "' needs side information, and was not decoded");
   }
   VerifySubject subject;
   subject.input = file->name();
@@ -171,6 +183,7 @@ Command add_verify(CLI::App& root) {
   app.add_option("input", args->input, "the dump to try a scheme on, or a .gradz file; - is standard input")
       ->required();
   app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from");
+  args->side.declare(app, "the side information of ndqsg, a dump or .gradz file");
   app.add_option("--trials", args->trials, "R: messages to encode and decode, each a worker's [64]");
   app.add_option("--alpha", args->alpha, "chance that an honest scheme is called broken, over all tests [1e-6]");
   app.add_option("--margin", args->margin, "bias along x, as a part of x, that does not matter [0.01]");

@@ -28,6 +28,7 @@
 #include "codec/schemes/momentum.h"
 #include "codec/schemes/multiscale.h"
 #include "codec/schemes/natural.h"
+#include "codec/schemes/ndqsg.h"
 #include "codec/schemes/nuqsgd.h"
 #include "codec/schemes/onebit.h"
 #include "codec/schemes/qsgd.h"
@@ -138,6 +139,10 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   if (choice.inner->remembers()) {
     fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: a memory covers all that stands behind it");
   }
+  if (choice.inner->takes_side()) {
+    fail("'" + std::string(choice.inner->scheme->name()) +
+         "' stands alone: side information is of the tensor, not of what a scheme over it leaves");
+  }
   if (choice.inner->is_private()) {
     fail("'" + std::string(choice.inner->scheme->name()) +
          "' stands alone: what a scheme over it stores would not be private");
@@ -185,13 +190,13 @@ std::string too_many_stages(size_t stages) {
 
 std::span<const Scheme* const> all_schemes() {
   static const std::array schemes = {
-      &raw_scheme(),    &choose_scheme(),   &dither_scheme(),   &dqsg_scheme(),      &lattice_scheme(),
-      &qsgd_scheme(),   &terngrad_scheme(), &natural_scheme(),  &maxnorm_scheme(),   &multiscale_scheme(),
-      &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),      &tqsgd_scheme(),     &tnqsgd_scheme(),
-      &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),     &uniform_scheme(),   &sign_scheme(),
-      &onebit_scheme(), &topk_scheme(),     &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
-      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),     &bq_scheme(),        &shrink_scheme(),
-      &ef_scheme(),     &ec_scheme(),       &momentum_scheme(), &diana_scheme()};
+      &raw_scheme(),    &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
+      &qsgd_scheme(),   &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
+      &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
+      &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
+      &onebit_scheme(), &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
+      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),    &bq_scheme(),        &ndqsg_scheme(),
+      &shrink_scheme(), &ef_scheme(),       &ec_scheme(),      &momentum_scheme(),  &diana_scheme()};
   return schemes;
 }
 

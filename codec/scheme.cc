@@ -12,6 +12,7 @@ Inputs Inputs::below() const {
   Inputs inputs = *this;
   ++inputs.stage;
   inputs.inner = nullptr;  // SchemeChoice::prepare sets it
+  inputs.side = nullptr;   // it is of the tensor, not of what is left of it
   return inputs;
 }
 

@@ -24,6 +24,7 @@
 #include "codec/params.h"
 #include "codec/promise.h"
 #include "codec/random.h"
+#include "codec/side.h"
 #include "codec/tensor.h"
 
 namespace gradcodec {
@@ -144,7 +145,8 @@ class Decoder {
   virtual std::string describe() const = 0;  // the stored parameters for people: "step 0.0131, M 12"
 
   // The values of `range`, which is a whole chunk: range.count floats. `code` has the streams that `streams` says, with
-  // symbols below their alphabets, and the code below. Throws Error(bad_input) on what no encoder writes. Thread-safe.
+  // symbols below their alphabets, and the code below. Throws Error(bad_input) on what no encoder writes; Overload. A
+  // scheme that takes side information and has none checks what it can, and leaves `out` as it is. Thread-safe.
   virtual void decode(const Code& code, Range range, std::span<float> out) const = 0;
 
   // The contexts of stream number `stream`, which has some, of the chunk `range`: Stream::contexts says what they are.
@@ -179,6 +181,9 @@ class Decoder {
   // Whether the encoder knows what decode gives, so that there is a digest of it. Asked of the outermost scheme alone.
   virtual bool is_digested() const { return true; }
 
+  // What it needs of Inputs::side; nothing if it takes none. Asked of the outermost scheme alone.
+  virtual std::optional<SideNeed> side_need() const { return std::nullopt; }
+
   // Whether it draws from what all workers of a step share (Random::shared_draws), so that only messages of different
   // steps are independent. Asked of every scheme of a composition.
   virtual bool shares_draws() const { return false; }
@@ -192,7 +197,8 @@ class Encoder {
   virtual ~Encoder() = default;
   virtual const Decoder& decoder() const = 0;
 
-  // Encodes the chunk `range` into `code`. `decoded`, if not empty, receives what decode will give. Thread-safe.
+  // Encodes the chunk `range` into `code`. `decoded`, if not empty, receives what decode will give, with side
+  // information that is near enough; if that is not known (Decoder::is_digested), what it may give. Thread-safe.
   virtual void encode(Range range, Code& code, std::span<float> decoded) const = 0;
 
   // As Decoder::targets, which is right unless the encoder knows more: that it limits values before it rounds them.
@@ -254,6 +260,10 @@ class Scheme {
   // Whether it takes Inputs::shared_scale.
   virtual bool takes_shared_scale() const { return false; }
 
+  // Whether its decoder cannot do without Inputs::side. It stands alone. The encoder may be given it too, and then
+  // makes promises.
+  virtual bool takes_side() const { return false; }
+
   // Sets what was not given and follows from other parameters.
   virtual void complete(Params&) const {}
 
@@ -291,6 +301,7 @@ struct SchemeChoice {
   bool carries_bytes() const { return scheme->carries_bytes(); }
   bool draws() const { return scheme->draws() || (inner && inner->draws()); }
   bool takes_shared_scale() const { return scheme->takes_shared_scale() || (inner && inner->takes_shared_scale()); }
+  bool takes_side() const { return scheme->takes_side(); }
   bool is_private() const { return scheme->is_private(); }
   bool remembers() const { return !scheme->vectors().empty(); }
   unsigned work_per_value() const { return scheme->work_per_value() + (inner ? inner->work_per_value() : 0); }

@@ -134,11 +134,13 @@ std::string promise_word(const Scheme& scheme) {
   const Few values;
   Inputs inputs{Random({}, 0), kFirstStage, kChunk};
   inputs.size = values.size();
+  inputs.side = &values;  // for schemes that take some
   // Rehearsed, so that a list takes no secret numbers from the system.
   const SchemeChoice choice = parse_scheme(example_of(scheme)).rehearsed();
   const std::unique_ptr<Encoder> encoder = choice.prepare(values, inputs);
   const Promise promise = encoder->promise();
   if (scheme.inner() == Inner::required && promise.unbiased) return "as below";
+  if (promise.unbiased && scheme.takes_side()) return "unbiased, if near";
   if (promise.unbiased) return promise.target == nullptr ? "unbiased" : "unbiased, clipped";
   if (promise.delta) return "contraction";
   if (promise.inner_product) return "exact along x";

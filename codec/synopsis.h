@@ -21,8 +21,8 @@ std::string example_params(std::span<const ParamSpec> params);
 std::string example_of(const Scheme& scheme);
 
 // What its encoder promises (Promise) with those parameters: exact, unbiased, "unbiased, clipped" (for the values that
-// it limits first), contraction, "exact along x", "biased, bounded" (each error), biased; "as below" where it says no
-// more than the scheme below, "with memory" where that is what counts.
+// it limits first), "unbiased, if near" (if side information is), contraction, "exact along x", "biased, bounded" (each
+// error), biased; "as below" where it says no more than the scheme below, "with memory" where that is what counts.
 std::string promise_word(const Scheme& scheme);
 
 }  // namespace gradcodec

@@ -10,10 +10,10 @@
 #include <map>
 #include <mutex>
 
+#include "codec/checksum.h"
 #include "codec/code_sum.h"
 #include "codec/number_text.h"
 #include "codec/values.h"
-#include "format/checksum.h"
 #include "format/crew.h"
 #include "format/forms.h"
 #include "format/frame_decoder.h"

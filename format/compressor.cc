@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "format/crew.h"
 #include "format/ordered.h"
@@ -19,6 +20,7 @@ struct Outgoing {
   std::shared_ptr<TensorEncoder> encoder;
   Frame frame;
   uint64_t digest = 0, beyond_type = 0;
+  SideFit fit;
 };
 
 // Of a thread, not of an item: what a chunk is made in is used again while it is in the cache.
@@ -53,16 +55,18 @@ class Compressor {
     const auto own = options_.own_schemes.find(entry.info.name);
     const SchemeChoice& scheme = own == options_.own_schemes.end() ? schemes_[entry.scheme] : own->second;
     const auto kept = options_.kept_levels.find(entry.info.name);
-    return {entry.info,
-            scheme,
-            coder_of(scheme, schema_.schemes[entry.scheme].coder),
-            options_.id,
-            static_cast<uint32_t>(tensor),
-            walk_.chunk_len(tensor),
-            kept == options_.kept_levels.end() ? std::span<const float>() : kept->second,
-            options_.shared_scale,
-            {},
-            options_.memory_of ? options_.memory_of(entry.info) : nullptr};
+    TensorPlan plan = {entry.info,
+                       scheme,
+                       coder_of(scheme, schema_.schemes[entry.scheme].coder),
+                       options_.id,
+                       static_cast<uint32_t>(tensor),
+                       walk_.chunk_len(tensor),
+                       kept == options_.kept_levels.end() ? std::span<const float>() : kept->second,
+                       options_.shared_scale,
+                       options_.side_of && scheme.takes_side() ? options_.side_of(entry.info) : nullptr,
+                       options_.memory_of ? options_.memory_of(entry.info) : nullptr};
+    plan.measures_side = options_.take_fit != nullptr;
+    return plan;
   }
 
   // The options' own object, which has an effort, if it is of that id.
@@ -112,6 +116,7 @@ class Compressor {
         Workspace& work = workspace();
         item.digest = item.encoder->encode(item.place.range, writer_.forms(), work, item.frame);
         item.beyond_type = work.beyond_type;
+        if (options_.take_fit) item.fit = std::move(work.fit);
       }
       writer_.seal(item.number, item.frame);
     });
@@ -124,9 +129,13 @@ class Compressor {
     chunk_digests_.reserve(static_cast<size_t>(std::min(item.place.chunks, kMostFramesReserved)));
     chunk_digests_.push_back(item.digest);
     progress_.done += item.place.range.count * schema_.tensors[item.place.tensor].info.dtype.item_size();
+    if (options_.take_fit) fit_.merge(item.fit);
     if (item.place.ends_tensor()) {
       digests_.push_back(tensor_digest(chunk_digests_));
       chunk_digests_.clear();
+      if (options_.take_fit && item.encoder->scheme() != nullptr) {
+        options_.take_fit(schema_.tensors[item.place.tensor].info, std::exchange(fit_, {}));
+      }
     }
     item.encoder.reset();  // the last one closes the tensor
   }
@@ -141,6 +150,7 @@ class Compressor {
   uint64_t frames_ = 0;
   std::shared_ptr<TensorEncoder> current_;
   std::vector<uint64_t> chunk_digests_;
+  SideFit fit_;  // of the tensor
   std::vector<uint32_t> digests_;
 };
 

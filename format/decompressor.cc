@@ -41,6 +41,11 @@ class Decompressor {
       if (options.wanted(tensor.info) && !scheme.problem.empty()) {
         throw Error(Exit::unsupported, scheme.problem).in_tensor(tensor.info.name);
       }
+      // Known before anything is written.
+      if (options.wanted(tensor.info) && !options.side_of) {
+        TensorPlan plan{.info = tensor.info, .scheme = scheme.choice};
+        if (scheme.choice.takes_side()) complete_plan(plan, options);
+      }
     }
   }
 
@@ -85,8 +90,10 @@ class Decompressor {
   void restore(const Incoming& item) {
     const size_t tensor = item.place.tensor;
     TensorPlan plan = plan_of(schema_, schemes_, id_, tensor, walk_.chunk_len(tensor));
-    if (options_.side_of) plan.side = options_.side_of(plan.info);
-    if (options_.memory_of) plan.memory = options_.memory_of(plan.info);
+    complete_plan(plan, options_);
+    if (options_.unsettled != nullptr && plan.scheme.takes_side() && !plan.side && options_.wanted(plan.info)) {
+      options_.unsettled->without_side.push_back(tensor);
+    }
     current_ = restore_tensor(plan, item.place, item.frame, output_info(plan.info, options_.dtype).dtype);
     if (tallies_ != nullptr) (*tallies_)[tensor].params = current_.decoder->describe();
   }
@@ -108,6 +115,9 @@ class Decompressor {
       return;
     }
     item.tensor = {};
+    if (item.work.overloaded && options_.unsettled != nullptr) {
+      options_.unsettled->overloads.push_back({item.place.tensor, item.place.chunk, item.place.chunks});
+    }
     chunk_digests_.reserve(static_cast<size_t>(std::min(item.place.chunks, kMostFramesReserved)));
     chunk_digests_.push_back(item.digest);
     if (sink_ != nullptr) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "format/checksum.h"
+#include "codec/checksum.h"
 
 namespace gradcodec {
 namespace {

@@ -42,6 +42,8 @@ struct ChunkWork {
   uint64_t symbol_bytes = 0, unequal = 0;
   bool beyond_type = false;
   ReconstructionSums sums;
+  SideFit fit;
+  std::vector<float> x, y;
 };
 
 class Statistician {
@@ -105,7 +107,24 @@ class Statistician {
     item.sums = {};
     item.unequal = 0;
     item.beyond_type = false;
-    if (item.data) in_tensor(message_.info(item.tensor), [&] { compare(item); });
+    if (!item.data) return;
+    in_tensor(message_.info(item.tensor), [&] {
+      if (message_.side(item.tensor) != nullptr) measure_side(item);
+      compare(item);
+    });
+  }
+
+  void measure_side(ChunkWork& item) const {
+    const Range range = item.piece.place.range;
+    const DType& theirs = dump_->tensors()[*partners_[item.tensor]].dtype;
+    item.original.resize(static_cast<size_t>(range.count * theirs.item_size()));
+    item.data->read(range, item.original);
+    for (std::vector<float>* room : {&item.x, &item.y}) room->resize(static_cast<size_t>(range.count));
+    widen(theirs, item.original, item.x);
+    const Workspace& work = item.piece.work;
+    item.fit = {};
+    item.fit.add(*message_.decoder(item.tensor)->side_need(), item.x, message_.side(item.tensor)->read(range, item.y),
+                 work.values, work.code.exceptions);
   }
 
   void count(ChunkWork& item) const {
@@ -178,6 +197,10 @@ class Statistician {
       stats.comparison->unequal += item.unequal;
       stats.comparison->beyond_type += item.beyond_type ? 1 : 0;
       sums_.merge(item.sums);
+      if (message_.side(item.tensor) != nullptr) {
+        if (!stats.fit) stats.fit.emplace();
+        stats.fit->merge(item.fit);
+      }
     }
     progress_.done += item.piece.place.range.count * message_.info(item.tensor).dtype.item_size();
     item.data.reset();  // the last one closes the tensor
@@ -209,6 +232,10 @@ class Statistician {
       whole.symbol_bytes += stats.symbol_bytes;
       whole.ideal_bits += stats.ideal_bits;
       if (!stats.comparison) continue;
+      if (stats.fit) {
+        if (!whole.fit) whole.fit.emplace();
+        whole.fit->merge(*stats.fit);
+      }
       if (!whole.comparison) whole.comparison.emplace();
       whole.comparison->unequal += stats.comparison->unequal;
       whole.comparison->beyond_type += stats.comparison->beyond_type;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codec/checks/reconstruction.h"
+#include "codec/checks/side_fit.h"
 #include "format/dumps/source.h"
 #include "format/stored_message.h"
 
@@ -37,6 +38,7 @@ struct TensorStats {
   double ideal_bits = 0;
 
   std::optional<Comparison> comparison;  // with the dump, if it has the tensor
+  std::optional<SideFit> fit;            // of its side information to the dump's values, if it takes some
 
   // In bits; absent where the divisor is 0.
   std::optional<double> bits_per_value() const;      // of `bytes`

@@ -48,6 +48,10 @@ struct CompressOptions {
   std::optional<float> shared_scale = {};                          // of the schemes that take one
   std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what the schemes remember, or null
   bool warns = false;  // whether to ask the schemes for warnings, for which they may read a tensor again
+  // Side information of a tensor whose scheme takes some, if it is known already: decoding is tried with it, and
+  // take_fit called for each such tensor, in order. Thread-safe.
+  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};
+  std::function<void(const TensorInfo&, const SideFit&)> take_fit = {};
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
@@ -85,16 +89,38 @@ void compress(Source& source, const Schema& schema, const std::vector<SchemeChoi
 TensorPlan plan_of(const Schema& schema, const std::vector<KnownScheme>& schemes, const MessageId& id, size_t tensor,
                    uint64_t chunk_len);
 
+// What decoding left open for want of side information, or of near enough side information. Tensors by their number.
+struct Unsettled {
+  struct Chunk {
+    size_t tensor = 0;
+    uint64_t chunk = 0, chunks = 0;
+  };
+  std::vector<Chunk> overloads;           // by tensor and chunk: let pass, as on_overload says
+  std::vector<size_t> without_side = {};  // checked, and not decoded
+
+  bool has(size_t tensor) const;
+};
+
 struct DecompressOptions {
   std::function<bool(const TensorInfo&)> wanted;  // which tensors to decode
   bool skip_unwanted = false;                     // pass over the frames of the others, if possible, without a check
   std::optional<DType> dtype;                     // of float tensors, instead of their own
-  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of =
-      {};                                                          // side information of a tensor, or null
+  // Side information of a tensor, or null. Where it is needed and there is none: Error(usage), or, if `may_lack_side`,
+  // the checks alone that need none.
+  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};
+  bool may_lack_side = false;
+  OnOverload on_overload = OnOverload::refuse;
+  bool any_side =
+      false;  // any side information will do: overloads are kept, and digests not compared where it is taken
+  Unsettled* unsettled = nullptr;                                  // receives it
   std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what it remembers, or null
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 };
+
+// What a decoder needs beside the message, put into its plan. Throws Error(usage) naming the tensor that has no side
+// information and needs some.
+void complete_plan(TensorPlan& plan, const DecompressOptions& options);
 
 // What the tensor becomes.
 TensorInfo output_info(const TensorInfo& info, const std::optional<DType>& dtype);
@@ -117,12 +143,13 @@ std::vector<uint32_t> decompress(FrameReader& reader, const Schema& schema, cons
                                  std::vector<TensorTally>* tallies = nullptr);
 
 // Throws Error(bad_input) naming the first tensor whose digest is not the one stored. Nothing is compared where none is
-// stored.
+// stored, and of what options.unsettled has.
 void compare_digests(const Schema& schema, const DecompressOptions& options, std::span<const uint32_t> stored,
                      std::span<const uint32_t> decoded);
 
 // What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws,
-// and the check of the message before if, and only if, one remembers. A state, which draws nothing, has no keys.
+// and the check of the message before if, and only if, one remembers, and if there is a digest of side information and
+// no scheme takes some. A state, which draws nothing, has no keys.
 MessageId id_of(const Schema& schema, const Message& message, FileKind kind = FileKind::message);
 
 // That a file holds tensors, a message's or those of a sum, whose schemes are `sum`, and raw where there are no floats.

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/checksum.h"
 #include "format/cbor.h"
-#include "format/checksum.h"
 #include "format/wrapped.h"
 
 namespace gradcodec {

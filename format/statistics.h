@@ -21,6 +21,8 @@ struct StatisticsOptions {
   std::function<bool(const TensorInfo&)> wanted;  // of the tensors of float types
   std::vector<SchemeChoice> schemes;
   uint64_t seed = 1;  // of the one message that each scheme encodes
+  // Side information of a tensor, for schemes that take some.
+  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};
   bool histogram = false;
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes, above all for values to sort

@@ -17,8 +17,8 @@ constexpr uint64_t kTensorMemory = 1024;  // of what is kept for a tensor, more 
 // Notes where each frame lies, and restores each tensor, as the frames go by.
 class StoredMessage::Recorder final : public FrameReader {
  public:
-  Recorder(StoredMessage& message, ContainerReader& reader)
-      : message_(message), id_(id_of(message.schema_, message.message_)), reader_(reader) {}
+  Recorder(StoredMessage& message, ContainerReader& reader, const DecompressOptions& options)
+      : message_(message), options_(options), id_(id_of(message.schema_, message.message_)), reader_(reader) {}
 
   const MessageId& id() const { return id_; }
 
@@ -27,13 +27,16 @@ class StoredMessage::Recorder final : public FrameReader {
     message_.offsets_.push_back(frame.offset);
     if (!place.has_params()) return;
     const size_t tensor = place.tensor;
-    const TensorPlan plan = plan_of(message_.schema_, message_.schemes_, id_, tensor, chunk_len(tensor));
+    TensorPlan plan = plan_of(message_.schema_, message_.schemes_, id_, tensor, chunk_len(tensor));
+    complete_plan(plan, options_);
+    message_.sides_.push_back(plan.side);
     message_.first_frames_.push_back(message_.offsets_.size() - 1);
     message_.restored_.push_back(restore_tensor(plan, place, frame, plan.info.dtype));
   }
 
  private:
   StoredMessage& message_;
+  const DecompressOptions& options_;
   const MessageId id_;
   uint64_t chunk_len(size_t tensor) const { return message_.schema_.chunk_len(message_.schema_.tensors[tensor]); }
 
@@ -41,12 +44,13 @@ class StoredMessage::Recorder final : public FrameReader {
 };
 
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
-                             Progress& progress)
+                             Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side)
     : file_(std::move(file)), memory_(memory) {
-  in_file(file_->name(), [&] { read_whole(threads, progress); });
+  in_file(file_->name(), [&] { read_whole(threads, progress, side, any_side); });
 }
 
-void StoredMessage::read_whole(unsigned threads, Progress& progress) {
+void StoredMessage::read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side,
+                               bool any_side) {
   InputStream input(file_);
   ContainerReader reader(input, memory_);
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
@@ -68,8 +72,14 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress) {
   options.wanted = [](const TensorInfo&) { return true; };
   options.threads = threads;
   options.memory = memory_;
+  options.side_of = side_of(side);
+  options.may_lack_side = side == nullptr;
+  Unsettled unsettled;
+  options.unsettled = &unsettled;
+  options.any_side = any_side;
+  if (side && !any_side) side->check(schema_, message_);
   progress.total += total_bytes(schema_);
-  Recorder recorder(*this, reader);
+  Recorder recorder(*this, reader, options);
   const std::vector<uint32_t> decoded =
       decompress(recorder, schema_, recorder.id(), options, nullptr, progress, &tallies_);
   const std::vector<uint32_t> stored = reader.finish();

@@ -10,6 +10,7 @@
 #include "format/frame_decoder.h"
 #include "format/pipeline.h"
 #include "format/reader.h"
+#include "format/side_info.h"
 
 namespace gradcodec {
 
@@ -29,9 +30,13 @@ class StoredMessage {
   // those of blocks and frames, decoding, digests, tree, metadata, and that nothing follows. `memory`: bytes for the
   // chunks at work, and most that one part of the file, or the table of frames, may take. Throws Error naming the file:
   // bad_input, unsupported, limit, io, usage.
-  StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress)
-      : StoredMessage(RandomFile::open(path), threads, memory, progress) {}
-  StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory, Progress& progress);
+  // Tensors that need side information are decoded if `side` is there, and else only checked (lacks_side). `any_side`:
+  // it may be other than the message was made for; then what it makes wrong is let pass.
+  StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress,
+                const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false)
+      : StoredMessage(RandomFile::open(path), threads, memory, progress, side, any_side) {}
+  StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory, Progress& progress,
+                const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false);
 
   const RandomFile& file() const { return *file_; }
   const Schema& schema() const { return schema_; }
@@ -49,6 +54,9 @@ class StoredMessage {
   // The scheme's decoder, with the parameters that are stored; null for `raw`. Lives as long as this.
   const Decoder* decoder(size_t tensor) const { return restored_[tensor].decoder->scheme(); }
   const SchemeChoice& choice(size_t tensor) const { return schemes_[schema_.tensors[tensor].scheme].choice; }
+  // Its side information, or null; and whether that is missed, so that its values are not decoded: zeros.
+  const Tensor* side(size_t tensor) const { return sides_[tensor].get(); }
+  bool lacks_side(size_t tensor) const { return choice(tensor).scheme->takes_side() && side(tensor) == nullptr; }
   const Coder& coder(size_t tensor) const { return *schemes_[schema_.tensors[tensor].scheme].coder; }
 
   // The tensor's parameters as they stand in the file.
@@ -73,7 +81,7 @@ class StoredMessage {
  private:
   class Recorder;
 
-  void read_whole(unsigned threads, Progress& progress);
+  void read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side);
   void check_table() const;
   void read_frame_at(uint64_t number, const FramePlace& place, FrameBytes& frame) const;
 
@@ -89,6 +97,7 @@ class StoredMessage {
   std::vector<uint64_t> offsets_;         // of frames
   std::vector<uint64_t> first_frames_;    // of tensors, among them
   std::vector<RestoredTensor> restored_;  // of tensors
+  std::vector<std::shared_ptr<const Tensor>> sides_;
 };
 
 }  // namespace gradcodec

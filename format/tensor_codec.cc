@@ -5,9 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "codec/checksum.h"
 #include "codec/planes.h"
+#include "codec/scan.h"
 #include "codec/values.h"
-#include "format/checksum.h"
 #include "format/forms.h"
 
 namespace gradcodec {
@@ -41,6 +42,11 @@ void check_coder(const TensorPlan& plan, Exit code) {
   }
 }
 
+// A chunk's digest, of values that the encoder knew.
+uint64_t digest_of(const Decoder& decoder, std::span<const float> values) {
+  return checksum(decoder.is_digested() ? std::as_bytes(values) : ByteView(), 0);
+}
+
 // Whether the sizes of what it writes follow from alphabet and count, always.
 bool is_fixed_rate(const Coder& coder) { return coder.fixed_size(2, 1).has_value(); }
 
@@ -58,7 +64,12 @@ std::optional<uint64_t> fixed_payload_size(const Decoder& decoder, const Coder& 
 class ValueEncoder final : public TensorEncoder {
  public:
   ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite, const Loop& loop)
-      : coder_(*plan.coder), type_(plan.info.dtype), is_private_(plan.scheme.is_private()), tensor_(std::move(tensor)) {
+      : coder_(*plan.coder),
+        type_(plan.info.dtype),
+        is_private_(plan.scheme.is_private()),
+        tensor_(std::move(tensor)),
+        measured_(plan.measures_side ? plan.side : nullptr),
+        side_(plan.side) {
     check_coder(plan, Exit::usage);
     const Random random(plan.message, plan.ordinal);
     encoder_ = plan.scheme.prepare(*tensor_, inputs_of(plan, random, nonfinite, loop));
@@ -85,21 +96,41 @@ class ValueEncoder final : public TensorEncoder {
     frame.sized = fixed_payload_size(decoder, coder_, range).has_value();
     frame.exceptions.clear();
     write_exceptions(work.code.exceptions, frame.exceptions);
-    return checksum(std::as_bytes(std::span(work.values)), 0);
+    if (measured_ && decoder.side_need()) measure(range, work);
+    return digest_of(decoder, work.values);
   }
 
  private:
+  // Decodes the chunk as whoever has this side information will.
+  void measure(Range range, Workspace& work) const {
+    const Decoder& decoder = encoder_->decoder();
+    for (std::vector<float>* room : {&work.original, &work.side, &work.again}) room->resize(work.values.size());
+    try {
+      decoder.decode(work.code, range, work.again);
+    } catch (const Overload&) {  // which is what is measured
+    }
+    work.fit = {};
+    work.fit.add(*decoder.side_need(), tensor_->read(range, work.original), measured_->read(range, work.side),
+                 work.again, work.code.exceptions);
+  }
+
   const Coder& coder_;
   DType type_;
   bool is_private_;
   std::shared_ptr<const DumpTensor> tensor_;
+  std::shared_ptr<const Tensor> measured_, side_;
   std::unique_ptr<Encoder> encoder_;
 };
 
 class ValueDecoder final : public TensorDecoder {
  public:
   ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output)
-      : coder_(*plan.coder), output_(output), is_private_(plan.scheme.is_private()) {
+      : coder_(*plan.coder),
+        output_(output),
+        is_private_(plan.scheme.is_private()),
+        takes_side_(plan.scheme.takes_side()),
+        on_overload_(plan.on_overload),
+        side_(plan.side) {
     check_coder(plan, Exit::bad_input);
     const Random random(plan.message, plan.ordinal);
     decoder_ = plan.scheme.restore(stored, inputs_of(plan, random, Nonfinite::keep));
@@ -120,8 +151,19 @@ class ValueDecoder final : public TensorDecoder {
     work.code.exceptions.assign(exceptions.begin(), exceptions.end());
     read_code(payload, form, *decoder_, coder_, range, work.code);
     const std::span<float> values = work.decoded(range.count);
-    decoder_->decode(work.code, range, values);
-    return checksum(std::as_bytes(values), 0);
+    work.overloaded = false;
+    if (takes_side_ && !side_) {
+      decoder_->decode(work.code, range, values);
+      std::fill(values.begin(), values.end(), 0.0F);
+      return checksum({}, 0);
+    }
+    try {
+      decoder_->decode(work.code, range, values);
+    } catch (const Overload& overload) {
+      replace(overload, work.code, range, values);
+      work.overloaded = true;
+    }
+    return digest_of(*decoder_, values);
   }
 
   ByteView convert(Range range, Workspace& work, Bytes& room) const override {
@@ -133,9 +175,28 @@ class ValueDecoder final : public TensorDecoder {
   }
 
  private:
+  // What is decoded of a chunk that did not become what was encoded.
+  void replace(const Overload& overload, const Code& code, Range range, std::span<float> values) const {
+    if (on_overload_ == OnOverload::refuse) {
+      throw Error(overload.code(), overload.text() +
+                                       ": give what it was coded for, or let decompress go on with --on-overload keep, "
+                                       "zero or side");
+    }
+    if (on_overload_ == OnOverload::keep) return;
+    if (on_overload_ == OnOverload::zero) {
+      std::fill(values.begin(), values.end(), 0.0F);
+    } else {
+      const std::span<const float> side = side_->read(range, values);
+      if (side.data() != values.data()) std::copy(side.begin(), side.end(), values.begin());
+    }
+    put_back(code.exceptions, values);
+  }
+
   const Coder& coder_;
   DType output_;
-  bool is_private_;
+  bool is_private_, takes_side_;
+  OnOverload on_overload_;
+  std::shared_ptr<const Tensor> side_;
   std::unique_ptr<Decoder> decoder_;
   kernels::Draws narrowing_;
 };
@@ -194,6 +255,7 @@ class ByteDecoder final : public TensorDecoder {
   uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
                   Workspace& work) const override {
     if (!exceptions.empty()) payload.fail("lists exceptions, which raw has none of");
+    work.overloaded = false;
     work.code.params.clear();
     work.code.exceptions.clear();
     forget_contexts(work.code);

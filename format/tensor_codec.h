@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "codec/checks/side_fit.h"
 #include "codec/registry.h"
 #include "codec/scheme.h"
 #include "format/dump_tensor.h"
@@ -17,9 +18,12 @@ namespace gradcodec {
 // Buffers of one chunk's work, used again and again.
 struct Workspace {
   uint64_t beyond_type = 0;  // decoded values that the tensor's own type cannot hold
+  bool overloaded = false;   // the chunk did not become what was encoded, and was let pass (TensorPlan::on_overload)
+  SideFit fit;               // of an encoder that has side information: how near it is to the chunk
   Code code;
   std::vector<float> values;
-  std::span<float> target;  // where a decoder puts the chunk's values instead, if it is not empty
+  std::vector<float> original, side, again;  // for `fit`
+  std::span<float> target;                   // where a decoder puts the chunk's values instead, if it is not empty
   Bytes bytes, planes;
 
   // Room for a chunk's values, and where they are.
@@ -39,8 +43,10 @@ struct TensorPlan {
   uint64_t chunk_len = 0;
   std::span<const float> kept_levels = {};  // for Inputs; outlives the plan
   std::optional<float> shared_scale = {};   // likewise
-  std::shared_ptr<const Tensor> side = {};  // side information, for a decoder
+  std::shared_ptr<const Tensor> side = {};  // side information, for schemes that take some
   const Memory* memory = nullptr;           // of this tensor; outlives the plan
+  OnOverload on_overload = OnOverload::refuse;
+  bool measures_side = false;  // an encoder tries to decode, for Workspace::fit
 };
 
 class TensorEncoder {
@@ -77,7 +83,8 @@ class TensorDecoder {
 
   // The chunk's code into work.code and what it stands for into work.decoded() (float32), or into work.bytes where the
   // scheme carries bytes; `payload` is all that follows the tensor's parameters. Returns the chunk's digest, which the
-  // encoder had too. Thread-safe. Throws Error(bad_input).
+  // encoder had too. Without side information that it takes it makes the checks that need none, and leaves zeros; the
+  // digest is then that of no bytes. Thread-safe. Throws Error(bad_input).
   virtual uint64_t decode(ByteReader payload, Form form, std::span<const Exception> exceptions, Range range,
                           Workspace& work) const = 0;
 

@@ -222,6 +222,11 @@ void EncodedTrials::prepare(unsigned threads) const {
   });
 }
 
+// What may be the reason of a decoder's fault.
+std::string EncodedTrials::too_far(const Prepared& message) {
+  return message.decoder->scheme()->side_need() ? " (is the side information too far?)" : "";
+}
+
 void EncodedTrials::through_coder(const Prepared& message, uint64_t trial, Range range, Workspace& work,
                                   Sample& sample) const {
   Frame& frame = buffers().frame;
@@ -236,7 +241,7 @@ void EncodedTrials::through_coder(const Prepared& message, uint64_t trial, Range
   try {
     const uint64_t decoded =
         message.decoder->decode(ByteReader(frame.payload, "the frame"), frame.form, list, range, work);
-    if (decoded != reported) sample.decoder_fault = "not so in " + place_of(trial, range);
+    if (decoded != reported) sample.decoder_fault = "not so in " + place_of(trial, range) + too_far(message);
   } catch (const Error& error) {
     sample.decoder_fault = "the decoder refuses " + place_of(trial, range) + ": " + error.text();
   }
@@ -278,6 +283,7 @@ StoredTrials::StoredTrials(const StoredMessage& message, size_t tensor, std::uni
   if (choice == nullptr) return;
   Inputs inputs{random_, kFirstStage, chunk_len_, Nonfinite::keep};
   if (choice->takes_shared_scale()) inputs.shared_scale = shared_scale;
+  inputs.side = message.side(tensor);
   encoder_ = prepared(*choice, inputs);
   promise_ = encoder_->promise();
   if (encoder_->decoder().stored() != message.stored_params(tensor)) {

@@ -65,6 +65,7 @@ class EncodedTrials final : public ValueTrials {
     std::unique_ptr<TensorDecoder> decoder;
     std::string fault;  // of the stored parameters
   };
+  static std::string too_far(const Prepared& message);
   MessageId id(uint64_t trial) const;
   void prepare_one(uint64_t trial) const;
   void through_coder(const Prepared& message, uint64_t trial, Range range, Workspace& work, Sample& sample) const;

@@ -94,7 +94,8 @@ TensorPlan EncodingBench::plan(size_t tensor) const {
           static_cast<uint32_t>(tensor),
           schema_.chunk_len(entry),
           {},
-          options_.shared_scale};
+          options_.shared_scale,
+          options_.side_of && choices_[tensor].takes_side() ? options_.side_of(entry.info) : nullptr};
 }
 
 std::unique_ptr<ValueTrials> EncodingBench::open_values(size_t tensor) {

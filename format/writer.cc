@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "format/checksum.h"
+#include "codec/checksum.h"
 #include "format/frame_walk.h"
 #include "format/wrapped.h"
 

@@ -41,7 +41,7 @@ NEVER = [
 LIBRARIES = {
     "zstd*.h": ["codec/coders/zstd.cc"],
     "sodium*.h": ["codec/secret.cc"],
-    "xxh*.h": ["format/checksum.*"],
+    "xxh*.h": ["codec/checksum.*"],
     "hdf5*.h": ["format/dumps/hdf5*"],
     "H5*.h": ["format/dumps/hdf5*"],
     "archive*.h": ["format/dumps/npz*.cc"],

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "codec/checksum.h"
 #include "codec/registry.h"
 #include "codec/values.h"
-#include "format/checksum.h"
 #include "format/dumps/open.h"
 #include "format/forms.h"
 #include "format/pipeline.h"

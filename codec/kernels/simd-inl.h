@@ -1,5 +1,5 @@
-// What simd.cc, simd_levels.cc and simd_hadamard.cc share: vector types, Philox by blocks, and the loop over the blocks
-// of a stretch. Included once for each instruction set, which is why there is no #pragma once.
+// What simd.cc, simd_levels.cc, simd_hadamard.cc and simd_nested.cc share: vector types, Philox by blocks, and the loop
+// over the blocks of a stretch. Included once for each instruction set, which is why there is no #pragma once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #if defined(GRADCODEC_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codec/kernels/kernels.h"
+#include "codec/kernels/nested.h"
 #include "codec/kernels/rans.h"
 
 namespace gradcodec::kernels {
@@ -75,6 +76,12 @@ struct HadamardTable {
   void (*flip_signs)(const float* x, size_t words, const uint32_t* bits, float* out);
 };
 
+// simd_nested.cc; takes all. `fine` may be null.
+struct NestedTable {
+  void (*decode)(const uint16_t* symbols, const float* sides, size_t n, PlainDraws draws, uint64_t first,
+                 const Nesting& nesting, int32_t* fine, float* out);
+};
+
 // For each set of lanes, as bits: the word, counted from 0, that lane j of the set takes. Where a vector has no more
 // than eight lanes.
 struct RansExpand {
@@ -102,6 +109,7 @@ const HalfTable* chosen_half_table();
 const LevelTable* chosen_level_table();
 const RansKernels* chosen_rans_kernels();
 const HadamardTable* chosen_hadamard_table();
+const NestedTable* chosen_nested_table();
 
 struct Target {
   std::string name;
@@ -111,11 +119,13 @@ struct Target {
   const LevelTable* levels;
   const RansKernels* rans;
   const HadamardTable* hadamard;
+  const NestedTable* nested;
 };
 
 // Of the instruction set in use; null for the scalar kernels.
 const RansKernels* rans_kernels();
 const HadamardTable* hadamard_table();
+const NestedTable* nested_table();
 
 // Those that this machine can run, best first.
 std::vector<Target> simd_targets();

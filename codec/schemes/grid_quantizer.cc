@@ -47,11 +47,11 @@ float clamp_step(double step) {
   return static_cast<float>(std::clamp(step, static_cast<double>(kMinStep), static_cast<double>(kMaxStep)));
 }
 
-float step_for_range(float max, uint32_t max_level) {
+float step_for_range(double max, uint32_t max_level) {
   if (max == 0) return 0;
   const auto levels = static_cast<double>(max_level);
-  float step = clamp_step(static_cast<double>(max) / levels);
-  if (levels * static_cast<double>(step) < static_cast<double>(max)) {
+  float step = clamp_step(max / levels);
+  if (levels * static_cast<double>(step) < max && step < kMaxStep) {
     step = std::bit_cast<float>(std::bit_cast<uint32_t>(step) + 1);
   }
   return step;

@@ -56,7 +56,7 @@ float clamp_step(double step);
 
 // The smallest usable float32 step with max_level * step >= max; 0 if max is 0. Rounding up, not to nearest: else the
 // largest value would lie beyond the last level and be clamped there now and then, a bias of up to M 2^-24 steps.
-float step_for_range(float max, uint32_t max_level);
+float step_for_range(double max, uint32_t max_level);
 
 // The smallest usable float32 step that is at least `step` and has max_level * step >= max; 0 if max is 0.
 float step_at_least(double step, float max, uint32_t max_level);

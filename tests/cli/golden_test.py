@@ -33,6 +33,9 @@ class Golden(support.CliTest):
         schema = ["--schema", GOLDEN / f"files/{case['bare']}.schema"] if case["bare"] else []
         return GOLDEN / "inputs" / case["input"], GOLDEN / f"files/{case['name']}.gradz", schema
 
+    def side(self, case):
+        return ["--side-info", GOLDEN / case["side"]] if "side" in case else []
+
     def test_every_file_is_there_and_as_it_was(self):
         there = [p for folder in ("inputs", "files", "expected") for p in (GOLDEN / folder).glob("*")]
         self.assertEqual({str(p.relative_to(GOLDEN)) for p in there}, set(self.manifest["sha256"]))
@@ -51,7 +54,8 @@ class Golden(support.CliTest):
             with self.subTest(case["name"]):
                 source, packed, schema = self.paths(case)
                 bare = ["--bare", *schema] if schema else []
-                made = self.ok("compress", source, "-q", "-o", "-", *case["options"], *bare).out
+                side = self.side(case) if case.get("noted") else []
+                made = self.ok("compress", source, "-q", "-o", "-", *case["options"], *bare, *side).out
                 self.assertTrue(made == packed.read_bytes(), "the file differs")
 
     def test_files_decode_to_the_same_bytes(self):
@@ -60,7 +64,7 @@ class Golden(support.CliTest):
             for i, options in enumerate(case["decode"]):
                 with self.subTest(case["name"], options=options):
                     expected = (GOLDEN / f"expected/{case['name']}.{i}{source.suffix}").read_bytes()
-                    decoded = self.ok("decompress", packed, "-q", "-o", "-", *schema, *options).out
+                    decoded = self.ok("decompress", packed, "-q", "-o", "-", *schema, *options, *self.side(case)).out
                     if source.suffix != ".npz":
                         self.assertTrue(decoded == expected, "decoded bytes differ")
                         continue

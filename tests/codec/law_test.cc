@@ -105,7 +105,8 @@ void append(std::vector<float>& all, const std::vector<float>& chunk) {
 }
 
 Declared declared(const SchemeChoice& choice, const Tensor& tensor, uint64_t worker, bool first = false) {
-  const Inputs inputs{Random({9, worker, worker}, 0), kFirstStage, kChunk, Nonfinite::keep};
+  Inputs inputs{Random({9, worker, worker}, 0), kFirstStage, kChunk, Nonfinite::keep};
+  if (choice.takes_side()) inputs.side = &tensor;
   const auto encoder = choice.prepare(tensor, inputs);
   const Decoder& decoder = encoder->decoder();
   Declared out;

@@ -42,12 +42,14 @@ inline std::vector<Range> chunks_of(uint64_t size, uint64_t chunk_len) {
   return out;
 }
 
-// `coding` has the encoder's parameters, `restoring` those that the decoder gets.
+// `coding` has the encoder's parameters, `restoring` those that the decoder gets. Side information is the tensor
+// itself.
 inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, const SchemeChoice& restoring,
                             const MessageId& id, uint64_t chunk_len, Nonfinite nonfinite, uint32_t ordinal) {
   const Random random(id, ordinal);
   Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
   inputs.size = tensor.size();
+  if (coding.takes_side()) inputs.side = &tensor;
   const auto encoder = coding.prepare(tensor, inputs);
   RoundTrip out;
   out.stored = encoder->decoder().stored();

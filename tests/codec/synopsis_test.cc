@@ -48,6 +48,7 @@ TEST_CASE("what is promised, in a word") {
                                                               {"tnqsgd", "unbiased, clipped"},
                                                               {"sign", "contraction"},
                                                               {"bq", "unbiased, clipped"},
+                                                              {"ndqsg", "unbiased, if near"},
                                                               {"onebit", "contraction"},
                                                               {"topk", "contraction"},
                                                               {"threshold", "biased, bounded"},

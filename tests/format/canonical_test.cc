@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "format/checksum.h"
+#include "codec/checksum.h"
 #include "format/dumps/tree.h"
 #include "format/forms.h"
 #include "format/made_messages.h"

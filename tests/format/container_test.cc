@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
-#include "format/checksum.h"
+#include "codec/checksum.h"
 #include "format/made_messages.h"
 #include "format/pipeline.h"
 #include "format/reader.h"

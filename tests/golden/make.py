@@ -25,14 +25,17 @@ import support  # noqa: E402
 PACK = ["--coder=pack", "--seed=72623859790382856"]
 
 
-def case(name, source, *options, decode=((),), coder=PACK, bare=None):
-    """`bare`: the case whose file has the schema. `decode`: options of decompress, once for each output."""
+def case(name, source, *options, decode=((),), coder=PACK, bare=None, side=None, noted=False):
+    """`bare`: the case whose file has the schema. `decode`: options of decompress, once for each output. `side`: the
+    golden file that is side information; `noted`: compress has it too."""
     return {"name": name, "input": source, "options": [*coder, *options], "decode": [list(d) for d in decode],
-            "bare": bare, "same_bytes": "--coder=zstd" not in coder}
+            "bare": bare, "same_bytes": "--coder=zstd" not in coder,
+            **({"side": side, "noted": noted} if side else {})}
 
 
 NARROW = ([], ["--dtype=f2"], ["--dtype=bf16"], ["--dtype=f8"])
 KEEP = "--nonfinite=keep"
+NEAR = "expected/dither-0.001.0.npz"  # to real.npz
 ZSTD = ["--coder=zstd", PACK[1]]
 RANS, RANS_DITHER, ELIAS = (["--coder=" + name, PACK[1]] for name in ("rans", "rans-dither", "elias"))
 CASES = [
@@ -155,6 +158,14 @@ CASES = [
     case("binomial-chunks", "long.npy", "--scheme=bq:clip=0.01,bits=2,m=12,noise=test", "--chunk-log2=12", "--worker=3"),
     case("binomial-floats", "types.npz", "--scheme=bq:clip=0.01,bits=8,m=99,noise=test"),
     case("binomial-bare", "real.npz", "--scheme=bq:clip=0.01,bits=4,m=2000,noise=test", bare="binomial-noise"),
+    *[case("nested-" + n, "real.npz", "--scheme=ndqsg:" + s, coder=c, side=NEAR, noted=n == "noted")
+      for n, s, c in [("odd", "fine=3,coarse=1", PACK), ("even", "fine=8,coarse=2,check=yes", RANS_DITHER),
+                      ("alpha", "fine=16,coarse=4,alpha=0.8,range=1.5", RANS_DITHER), ("noted", "fine=3,coarse=1", PACK)]],
+    case("nested-chunks", "long.npy", "--scheme=ndqsg:fine=3,coarse=1,check=yes", "--chunk-log2=12", coder=RANS_DITHER,
+         side="inputs/long.npy"),
+    case("nested-exceptions", "special.npz", "--scheme=ndqsg:fine=4,coarse=1,check=yes", KEEP,
+         decode=([], ["--dtype=f8"]), side="inputs/special.npz"),
+    case("nested-bare", "real.npz", "--scheme=ndqsg:fine=3,coarse=1", bare="nested-odd", side=NEAR),
 ]
 
 
@@ -233,10 +244,11 @@ def make(folder):
                 put(name, made.read_bytes())
             schema = ["--schema", folder / name]
         bare = ["--bare", *schema] if schema else []
-        put(packed, gradcodec("compress", source, "-q", "-o", "-", *c["options"], *bare))
+        side = ["--side-info", folder / c["side"]] if "side" in c else []
+        put(packed, gradcodec("compress", source, "-q", "-o", "-", *c["options"], *bare, *(side if c.get("noted") else [])))
         suffix = Path(c["input"]).suffix
         for i, options in enumerate(c["decode"]):
-            decoded = gradcodec("decompress", folder / packed, "-q", "-o", "-", *schema, *options)
+            decoded = gradcodec("decompress", folder / packed, "-q", "-o", "-", *schema, *options, *side)
             put(f"expected/{c['name']}.{i}{suffix}", decoded)
         manifest["cases"].append(c)
     manifest_path.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")

@@ -1,6 +1,7 @@
 """The worked examples of spec/: fenced blocks named `example=NAME`, of three kinds.
 
-    json   the dump that goes in, and the bits of its decoded elements (`remembered`: those of a state's vectors)
+    json   the dump that goes in, and the bits of its decoded elements; "remembered", those of a state's vectors; "side",
+           another dump: side information
     sh     the commands that make the files
     hex    a file (file=NAME), dissected: hex digits, `#` begins a comment
 """
@@ -21,6 +22,7 @@ class Example:
     def __init__(self):
         self.page, self.input, self.tensors, self.commands, self.files = None, None, {}, [], {}
         self.remembered = {}
+        self.side_input, self.sides = None, {}
 
     def add(self, page, kind, file, text):
         if self.page not in (None, page):
@@ -30,6 +32,9 @@ class Example:
             whole = json.loads(text)
             self.input, self.tensors = whole["input"], whole["tensors"]
             self.remembered = whole.get("remembered", {})
+            if "side" in whole:
+                self.side_input = whole["side"]["input"]
+                self.sides = {name: filled(tensor, "", float) for name, tensor in whole["side"]["tensors"].items()}
         elif kind == "sh":
             lines = text.replace("\\\n", " ").splitlines()
             self.commands = [shlex.split(line)[1:] for line in lines if line.startswith("gradcodec ")]
@@ -45,16 +50,24 @@ class Example:
         return {name: b"".join(bytes.fromhex(bits)[::-1] for bits in vector) for name, vector in self.remembered.items()}
 
     def write_input(self, folder):
-        arrays = {name: filled(tensor, "", float) for name, tensor in self.tensors.items()}
-        if self.input.endswith(".npy"):
-            np.save(folder / self.input, arrays["array"])
-        else:
-            np.savez(folder / self.input, **arrays)
+        save(folder / self.input, {name: filled(tensor, "", float) for name, tensor in self.tensors.items()})
+        if self.sides:
+            save(folder / self.side_input, self.sides)
+
+    def side_arguments(self):
+        return ["--side-info", self.side_input] if self.sides else []
 
     def decoded(self):
         """{name: bytes of its elements}, as the page prints them."""
         return {name: filled(tensor, "decoded", lambda text: int(text, 16)).tobytes()
                 for name, tensor in self.tensors.items()}
+
+
+def save(path, arrays):
+    if path.suffix == ".npy":
+        np.save(path, arrays["array"])
+    else:
+        np.savez(path, **arrays)
 
 
 def filled(tensor, key, read):

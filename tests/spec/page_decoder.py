@@ -298,7 +298,7 @@ class Schema:
 class Decoder:
     """One tensor's: stored parameters, then chunks."""
 
-    def __init__(self, schema, ordinal, keys, stored):
+    def __init__(self, schema, ordinal, keys, stored, sides):
         self.tensor, self.key, self.ordinal = schema.tensors[ordinal], keys[0], ordinal
         text, coder = schema.schemes[self.tensor.scheme]
         require(coder in CODERS, "a coder that is not here")
@@ -308,7 +308,7 @@ class Decoder:
             require(self.tensor.code in FLOATS, "scheme")
             length, size = schema.chunk_len(self.tensor), self.tensor.size
             chunks = [min(length, size - first) for first in range(0, size, length)]
-            place = Place(*keys, ordinal, self.tensor.shape, chunks)
+            place = Place(*keys, ordinal, self.tensor.shape, chunks, side=sides.get(self.tensor.name))
             place.memory = lambda: schema.memory.setdefault("h/" + self.tensor.name, np.zeros(self.tensor.size))
             self.scheme = scheme_of(text, stored, place)
 
@@ -322,7 +322,7 @@ class Decoder:
             last = i + 1 == len(streams)
             owner.symbols.append(self.take_symbols(reader, form, stream, last))
         values = self.scheme.values(code)
-        return values.tobytes(), self.output(values, first)
+        return values.tobytes() if self.scheme.digested else b"", self.output(values, first)
 
     def take_code(self, scheme, reader, code):
         """Parameters, and those of the schemes below."""
@@ -354,7 +354,7 @@ class Decoder:
             return coder(data, alphabet, stream.count)
         if stream.contexts is None:
             return rans(data, alphabet, stream.count)
-        return rans(data, alphabet, stream.count, stream.contexts(), 32)
+        return rans(data, alphabet, stream.count, stream.contexts(), stream.classes)
 
     def output(self, values, first):
         if self.tensor.code in (1, 4):
@@ -407,8 +407,8 @@ def digest(chunks):
 class Frames:
     """Frames of a file or of a long bare message."""
 
-    def __init__(self, reader, base, k):
-        self.reader, self.base, self.k, self.lengths = reader, base, k, []
+    def __init__(self, reader, base, k, sides):
+        self.reader, self.base, self.k, self.lengths, self.sides = reader, base, k, [], sides
 
     def next(self):
         start = self.reader.at
@@ -430,12 +430,12 @@ class Frames:
         decoder, digested, elements = None, [], []
         if len(starts) > 1:
             stored, form, exceptions = self.next()
-            decoder = Decoder(schema, ordinal, keys, stored)
+            decoder = Decoder(schema, ordinal, keys, stored, self.sides)
             require(form == 0 and not exceptions and stored.left() == 0, "parameter frame")
         for first in starts:
             count = min(length, tensor.size - first)
             payload, form, exceptions = self.next()
-            decoder = decoder or Decoder(schema, ordinal, keys, payload)
+            decoder = decoder or Decoder(schema, ordinal, keys, payload, self.sides)
             listed = take_exceptions(payload, count) if exceptions else []
             require(bool(listed) == bool(exceptions), "exceptions")
             part = decoder.chunk(payload, form, listed, first, count)
@@ -489,9 +489,19 @@ def take_state(body):
     require(role in (1, 2) and memory and reader.left() == 0, "STATE")
 
 
-def decode_message(data, memory=None):
-    """{name: bytes of its elements} of a whole file. `memory`: {VECTOR/NAME: float64 values} that the decoder has of the
-    messages before, brought to the next step; none of the first."""
+def side_digest(schema, sides):
+    """Of a dump."""
+    def of(tensor):
+        values, length = np.asarray(sides[tensor.name], np.float32).reshape(-1), schema.chunk_len(tensor)
+        chunks = [values[at:at + length].tobytes() for at in range(0, max(tensor.size, 1), length)]
+        return xxh3(b"".join(xxh3(chunk).to_bytes(8, "little") for chunk in chunks)).to_bytes(8, "little")
+    return xxh3(b"".join(of(tensor) for tensor in schema.tensors if schema.schemes[tensor.scheme][0].startswith("ndqsg")))
+
+
+def decode_message(data, sides=None, memory=None):
+    """{name: bytes of its elements} of a whole file. `sides`: side information, arrays by name. `memory`: {VECTOR/NAME:
+    float64 values} that the decoder has of the messages before, brought to the next step; none of the first."""
+    sides = sides or {}
     reader = Reader(data)
     kind = take_prologue(reader)
     require(kind in (1, 3, 5), "kind")
@@ -511,7 +521,7 @@ def decode_message(data, memory=None):
         require(sums == (kind == 5) or (kind == 5 and text == "raw" and tensor.code not in FLOATS), "sums of this kind")
     message = Reader(body)
     flags = message.varint()
-    require(flags < 32, "flags")
+    require(flags & ~63 == 0, "flags")
     if kind == 3:
         require(flags & 21 == 21, "flags of a state")
     else:
@@ -522,12 +532,13 @@ def decode_message(data, memory=None):
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None
     previous = message.uint(8) if flags & 16 else 0
+    require(not flags & 32 or message.uint(8) == side_digest(schema, sides), "side information")
     require(message.left() == 0, "message's end")
     needs = previous and any(text.startswith("diana") for text, _ in schema.schemes)
     require(kind == 3 or not needs or memory is not None, "memory of the messages before")
     keys = message_key(seed or 0, worker, step), step_key(seed or 0, step)
     schema.memory = {} if memory is None else memory
-    frames = Frames(reader, check, k)
+    frames = Frames(reader, check, k, sides)
     digests, out = [], {}
     for ordinal, tensor in enumerate(schema.tensors):
         its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys)
@@ -543,7 +554,8 @@ def decode_message(data, memory=None):
     return out
 
 
-def decode_bare(schema_data, data):
+def decode_bare(schema_data, data, sides=None):
+    sides = sides or {}
     schema, schema_digest = read_schema_file(schema_data)
     reader = Reader(data)
     require(reader.take(5) == b"\x89GRb\x01", "magic")
@@ -555,7 +567,7 @@ def decode_bare(schema_data, data):
     keys = message_key(seed, worker, step), step_key(seed, step)
     digests, out = [], {}
     if sum(tensor.size for tensor in schema.tensors) > 2**22:
-        frames = Frames(reader, xxh3(data[:reader.at], schema_digest), 0)
+        frames = Frames(reader, xxh3(data[:reader.at], schema_digest), 0, sides)
         for ordinal, tensor in enumerate(schema.tensors):
             its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys)
             digests.append(its_digest)
@@ -564,17 +576,17 @@ def decode_bare(schema_data, data):
         covered, seed = data[:-8], schema_digest
         require(int.from_bytes(data[-8:], "little") == xxh3(covered, seed), "check")
         for ordinal, tensor in enumerate(schema.tensors):
-            its_digest, out[tensor.name] = bare_tensor(reader, schema, ordinal, keys, flags >> 2 & 1)
+            its_digest, out[tensor.name] = bare_tensor(reader, schema, ordinal, keys, flags >> 2 & 1, sides)
             digests.append(its_digest)
     require(reader.uint(4) == xxh3(b"".join(d.to_bytes(4, "little") for d in digests)) & 0xFFFFFFFF, "digest")
     require(reader.uint(8) == xxh3(covered, seed) and reader.left() == 0, "check")
     return out
 
 
-def bare_tensor(reader, schema, ordinal, keys, exceptions):
+def bare_tensor(reader, schema, ordinal, keys, exceptions, sides):
     """A tensor of a short bare message: one chunk. Its length is stored, or for `pack` follows from parameters."""
     tensor = schema.tensors[ordinal]
-    decoder = Decoder(schema, ordinal, keys, reader)
+    decoder = Decoder(schema, ordinal, keys, reader, sides)
     listed = take_exceptions(reader, tensor.size) if exceptions else []
     size = decoder.fixed_size()
     payload = Reader(reader.take(reader.uint(4) if size is None else size))

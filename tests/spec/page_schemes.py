@@ -6,6 +6,7 @@ import page_lattice
 import page_rotation
 import page_sum
 from page_numbers import Damaged, F4, float_of, require, take_float, word_of
+from xxh3 import xxh3
 
 REGULAR = 2.0**126
 
@@ -18,9 +19,11 @@ def dither_context(word):
 
 
 class Place:
-    """Where a scheme stands: whose draws, which tensor, which chunks (how many elements each), which stage."""
+    """Where a scheme stands: whose draws, which tensor, which chunks (how many elements each), which stage. `side`: its
+    side information."""
 
-    def __init__(self, key, step_key, ordinal, shape, chunks, stage=0):
+    def __init__(self, key, step_key, ordinal, shape, chunks, stage=0, side=None):
+        self.side = side
         self.key, self.step_key, self.ordinal, self.shape, self.stage = key, step_key, ordinal, shape, stage
         self.chunks = chunks
 
@@ -36,10 +39,10 @@ class Place:
 
 
 class Stream:
-    """Contexts, if it has some, are 32 classes of the dither, made when a coder asks for them."""
+    """Contexts, if it has some, are classes of the dither, made when a coder asks for them."""
 
-    def __init__(self, alphabet, count, contexts=None):
-        self.alphabet, self.count, self.contexts = alphabet, count, contexts
+    def __init__(self, alphabet, count, contexts=None, classes=32):
+        self.alphabet, self.count, self.contexts, self.classes = alphabet, count, contexts, classes
 
 
 class Code:
@@ -54,6 +57,7 @@ class Scheme:
     """A tensor's, from its stored parameters."""
     inner = None
     streams_vary = False  # with more than the number of elements
+    digested = True  # whether the encoder knows what is decoded
 
     def fixed_params(self, count):
         """Bytes of a chunk's parameters, if they are the same for all of `count` elements."""
@@ -119,6 +123,56 @@ class Grid(Scheme):
             step = float(steps[index // run])
             return 32767 * step if self.stores_level and step else REGULAR
         return put_back(values, code.exceptions, lambda index: symbols[index] == self.m, limit)
+
+
+class Nested(Scheme):
+    """ndqsg.md"""
+
+    def __init__(self, stored, place, checked):
+        self.place, self.checked, self.step, self.rho = place, checked, take_step(stored), stored.varint()
+        self.alpha, self.a, self.b = np.frombuffer(stored.take(24), "<f8")
+        require(2 <= self.rho <= 32767 and 0.001 <= self.alpha <= 1, "rho, alpha")
+        require(self.a == (self.alpha / (self.rho * float(self.step)) if self.step else 0), "A")
+        require(self.b == 1 / self.rho, "B")
+        self.half, self.digested = self.rho // 2, bool(self.alpha == 1)
+
+    def fixed_params(self, count):
+        return 4 if self.checked else 0
+
+    def take_params(self, reader, code):
+        return reader.uint(4) if self.checked else None
+
+    def streams(self, code):
+        if self.rho % 2:
+            return [Stream(self.rho, code.count, self.contexts(code))]
+        plain = self.contexts(code)
+        signed = lambda: [2 * (context // 2 + 32 * (context % 2)) for context in plain()]
+        return [Stream(self.rho, code.count, signed, 64)]
+
+    def values(self, code):
+        symbols, = code.symbols
+        require(self.place.side is not None, "side information")
+        sides = np.asarray(self.place.side, F4).reshape(-1)[code.first:code.first + code.count]
+        values, fine, most = np.zeros(code.count, F4), np.zeros(code.count, np.int32), 32767 // self.rho + 1
+        keep, cell = 1 - self.alpha * self.alpha, self.alpha * float(self.step)
+        for i, symbol in enumerate(symbols):
+            require(self.step or symbol == self.half, "symbol where the step is 0")
+            if not self.step:
+                continue
+            v = (F4(self.place.word(1, code.first + i) >> 9) + F4(0.5)) * F4(2**-23)
+            u, y, k = float(v) - 0.5, float(sides[i]), symbol - self.half
+            y = y if abs(y) <= REGULAR else 0.0
+            z = (y * self.a + (u - k) * self.b) + 0.5
+            fine[i] = k + self.rho * int(max(-most, min(most, np.floor(z))))
+            if self.alpha == 1:
+                values[i] = (F4(fine[i]) - F4(u)) * self.step
+            else:
+                values[i] = F4(y * keep + cell * (int(fine[i]) - u))
+        limit = 32767 * float(self.step) if self.step else REGULAR
+        put_back(values, code.exceptions, lambda index: symbols[index] == self.half, lambda index: limit)
+        fine[[index for index, _ in code.exceptions]] = 0
+        require(not self.checked or code.params == xxh3(fine.tobytes()) & 0xFFFFFFFF, "side information")
+        return values
 
 
 class Binomial(Scheme):
@@ -580,6 +634,8 @@ def scheme_of(text, stored, place):
         half, bucket = stored.uint(1), stored.varint()
         require(half <= 1 and bucket <= 2**22 and not (half and bucket), "rounding and bucket")
         return Grid(stored, place, "half" if half else "subtractive", bucket)
+    if name == "ndqsg":
+        return Nested(stored, place, params.get("check") == "yes")
     if name == "bq":
         return Binomial(stored, int(params["bits"]), int(params["m"]))
     if name == "lattice":

@@ -31,6 +31,8 @@ SCHEMES = ALL_CODERS + (
     "grid:step=0.5", "uniform:bits=4,bucket=100", "sign", "sign:axis=row", "onebit", "onebit:axis=row",
     "ef/topk:k=10%", "ec/qsgd:s=4", "momentum/topk:k=5%/qsgd:s=2", "diana/qsgd:s=2", "diana/rotate:block=8/dqsg:levels=5",
     "topk:k=20%/shrink/qsgd:s=1", "shrink/rotate:block=16/dqsg:levels=3", "shrink/randk:k=20%",
+    "ndqsg:fine=3,coarse=1", "ndqsg:fine=4,coarse=1,check=yes", "ndqsg:fine=300,coarse=100,alpha=0.7",
+    "ndqsg:fine=30,coarse=10,range=0.0005,check=yes",
     "tqsgd:bits=3", "tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=4", "nuqsgd:s=3", "alq:s=2,bucket=64", "amq:s=3")
 LARGE = 100_000  # elements; beyond, the program alone decodes
 
@@ -55,7 +57,23 @@ class Case(unittest.TestCase):
             with self.subTest(example=name, page=example.page):
                 check(example)
 
+    def side_of(self, scheme, arrays):
+        """Side information for a scheme that takes some: how to say so, and the arrays."""
+        if not scheme.startswith("ndqsg"):
+            return [], {}
+        rng = np.random.default_rng(2)
+        sides = {}
+        for name, x in arrays.items():
+            x = np.asarray(x, "<f4")
+            most = np.max(np.abs(x[np.isfinite(x)]), initial=0)
+            # Wrong here and there, where no digest would tell.
+            reach = 0.5 if "alpha" in scheme else 1e-5 if "range" in scheme else 0.1
+            sides[name] = (x + reach * most * rng.uniform(-1, 1, x.shape)).astype("<f4")
+        np.savez(self.path / "side.npz", **sides)
+        return ["--side-info", "side.npz"], sides
+
     def write_files(self, example):
+        example.write_input(self.path)
         for name, data in example.files.items():
             (self.path / name).write_bytes(data)
 
@@ -91,7 +109,8 @@ class Program(Case):
             for name in example.files:
                 if name.endswith(".schema"):
                     continue
-                self.run_program("decompress", name, "-o", "out.npz", "-f", "-q", *self.schema_of(example, name))
+                self.run_program("decompress", name, "-o", "out.npz", "-f", "-q", *self.schema_of(example, name),
+                                 *example.side_arguments())
                 with np.load(self.path / "out.npz") as arrays:
                     out = {key: arrays[key].tobytes() for key in arrays.files}
                     shapes = {key: list(arrays[key].shape) for key in arrays.files}
@@ -160,7 +179,8 @@ class Pages(Case):
             for name, data in example.files.items():
                 if name.endswith((".gradz", ".state")):
                     memory = {}  # of a first message, or of one whose decoder needs none
-                    self.assertEqual(page_decoder.decode_message(data, memory), example.decoded_of(name), name)
+                    decoded = page_decoder.decode_message(data, example.sides, memory)
+                    self.assertEqual(decoded, example.decoded_of(name), name)
                 elif name.endswith(".bare"):
                     schema = next(data for name, data in example.files.items() if name.endswith(".schema"))
                     self.assertEqual(page_decoder.decode_bare(schema, data), example.decoded(), name)
@@ -183,10 +203,12 @@ class Pages(Case):
                     self.run_program("compress", "x.npz", "-o", "x.gradz", "--scheme", scheme, "--coder", coder,
                                      "--seed", "5", "--worker", "3", "--chunk-log2", "12", "--nonfinite", "keep", "-f",
                                      "-q")
-                    self.run_program("decompress", "x.gradz", "-o", "y.npz", "-f", "-q")
+                    option, sides = self.side_of(scheme, floats)
+                    self.run_program("decompress", "x.gradz", "-o", "y.npz", "-f", "-q", *option)
                     with np.load(self.path / "y.npz") as arrays:
                         expected = {key: arrays[key].tobytes() for key in arrays.files}
-                    self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
+                    data = (self.path / "x.gradz").read_bytes()
+                    self.assertEqual(page_decoder.decode_message(data, sides), expected)
 
     def test_it_decodes_sums(self):
         random = np.random.default_rng(2)
@@ -210,22 +232,24 @@ class Pages(Case):
                     self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
 
     def test_it_decodes_bare_messages_with_lengths_and_without(self):
-        np.savez(self.path / "x.npz", a=np.arange(-20, 20, dtype="<f4"), b=np.arange(6, dtype="<f4"), c=np.float32(3))
+        arrays = {"a": np.arange(-20, 20, dtype="<f4"), "b": np.arange(6, dtype="<f4"), "c": np.float32(3)}
+        np.savez(self.path / "x.npz", **arrays)
         for scheme in SCHEMES:
             if scheme.startswith(page_decoder.MEMORIES):
                 continue  # bare messages have no room for them
             for coder in ("pack", "elias"):
                 with self.subTest(scheme=scheme, coder=coder):
-                    self.check_bare(["--scheme", scheme, "--coder", coder, "--seed", "1", "-f"])
+                    self.check_bare(["--scheme", scheme, "--coder", coder, "--seed", "1", "-f"],
+                                    *self.side_of(scheme, arrays))
 
-    def check_bare(self, options):
+    def check_bare(self, options, side, sides):
         self.run_program("compress", "x.npz", "-o", "x.gradz", *options, "-q")
         self.run_program("info", "x.gradz", "--schema-out", "x.schema", "-q", "-f")
         self.run_program("compress", "x.npz", "-o", "x.bare", *options, "--bare", "--schema", "x.schema", "-q")
         message, bare, schema = ((self.path / name).read_bytes() for name in ("x.gradz", "x.bare", "x.schema"))
-        self.assertEqual(page_decoder.decode_bare(schema, bare), page_decoder.decode_message(message))
-        self.run_program("decompress", "x.bare", "--schema", "x.schema", "-o", "bare.npz", "-f", "-q")
-        self.run_program("decompress", "x.gradz", "-o", "whole.npz", "-f", "-q")
+        self.assertEqual(page_decoder.decode_bare(schema, bare, sides), page_decoder.decode_message(message, sides))
+        self.run_program("decompress", "x.bare", "--schema", "x.schema", "-o", "bare.npz", "-f", "-q", *side)
+        self.run_program("decompress", "x.gradz", "-o", "whole.npz", "-f", "-q", *side)
         with np.load(self.path / "bare.npz") as ours, np.load(self.path / "whole.npz") as theirs:
             self.assertEqual({name: ours[name].tobytes() for name in ours},
                              {name: theirs[name].tobytes() for name in theirs})
@@ -242,7 +266,7 @@ class Pages(Case):
                     self.run_program("decompress", "x.gradz", "-o", "y.npz", "--state", "d.state", "-f", "-q")
                     with np.load(self.path / "y.npz") as arrays:
                         expected = {key: arrays[key].tobytes() for key in arrays.files}
-                    ours = page_decoder.decode_message((self.path / "x.gradz").read_bytes(), memory)
+                    ours = page_decoder.decode_message((self.path / "x.gradz").read_bytes(), memory=memory)
                     self.assertEqual(ours, expected)
                 for side in ("w.state", "d.state"):
                     state = page_decoder.decode_message((self.path / side).read_bytes())

@@ -143,7 +143,7 @@ CASES = {
         "block after frames": file(after=((0x82, b""),)),
         "worker 2^32": file(message=b"\x03" + SEED + varint(2**32)),
         "no seed": file(message=b"\x00"), "seed of raw": file(schema=RAW, frames=((0, bytes(12)),)),
-        "message too long": file(message=b"\x01" + SEED + b"x"), "varint": file(message=b"\x81\x00" + SEED),
+        "side information of none": file(message=b"\x21" + SEED + bytes(8)), "message too long": file(message=b"\x01" + SEED + b"x"), "varint": file(message=b"\x81\x00" + SEED),
         "stored by pack": one_frame(STEP + SYMBOLS, form=2), "constant 3": one_frame(STEP + b"\x03", form=1),
         "constant of nothing": one_frame(STEP + b"\x01", form=1, schema=EMPTY),
         "payload too long": one_frame(STEP + SYMBOLS + b"\x00"), "payload too short": one_frame(STEP),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/checksum.h"
+#include "codec/checksum.h"
 
 #include <xxhash.h>
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/side.h"
+
+#include <cmath>
+
+#include "cli/numbers.h"
+
+namespace gradcodec {
+namespace {
+
+// Four digits, not below `number`.
+std::string rounded_up(double number) {
+  const double enough = number * 1.001;
+  return enough < 1000 ? short_number(enough, 4) : fixed(std::ceil(enough), 0);
+}
+
+std::string ndqsg_text(double rho, double range) {
+  return "ndqsg:fine=" + fixed(rho, 0) + ",coarse=1,range=" + rounded_up(range);
+}
+
+}  // namespace
+
+void SideArguments::declare(CLI::App& app, const std::string& help) { app.add_option("--side-info", path, help); }
+
+std::shared_ptr<SideInfo> SideArguments::open(std::string_view input, bool as_bf16, const CommonOptions& common) const {
+  if (path.empty()) return nullptr;
+  if (path == "-" && input == "-") throw Error(Exit::usage, "standard input cannot be the side information too");
+  const std::shared_ptr<RandomFile> file = RandomFile::open(path);
+  if (is_message(*file)) return SideInfo::from_message(file, common.thread_count(), common.memory_limit());
+  std::vector<std::string> dropped;  // nobody asks for it
+  try {
+    return SideInfo::from_dump(file, open_source(file, {as_bf16, true}, &dropped));
+  } catch (Error& error) {
+    error.in_file(file->name());
+    throw;
+  }
+}
+
+void require_side(const SchemeChoice& scheme, const std::string& text, bool given) {
+  if (scheme.takes_side() == given) return;
+  if (given) throw Error(Exit::usage, "--side-info is for schemes that take some (ndqsg), not for '" + text + "'");
+  throw Error(Exit::usage, "scheme '" + text + "' needs side information: --side-info FILE, a dump or a message");
+}
+
+void require_values(const StoredMessage& message) {
+  for (size_t i = 0; i < message.tensors(); ++i) {
+    if (!message.lacks_side(i)) continue;
+    throw Error(Exit::usage, "needs side information, or its values cannot be compared: --side-info FILE")
+        .in_tensor(message.info(i).name);
+  }
+}
+
+std::string share_text(uint64_t part, uint64_t whole) {
+  const double percent = whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return with_commas(part) + " of " + with_commas(whole) + " values (" + short_number(percent, 3) + " %)";
+}
+
+std::string with_least_rho(const SideFit& fit) {
+  return fit.rho() == 0 ? "-" : ndqsg_text(fit.least_rho(), fit.range() * fit.least_rho() / fit.rho());
+}
+
+std::string with_least_range(const SideFit& fit) {
+  return fit.rho() == 0 ? "-" : ndqsg_text(fit.rho(), fit.range() * fit.least_range());
+}
+
+}  // namespace gradcodec
