@@ -289,6 +289,7 @@ Command add_compress(CLI::App& root) {
       "Examples:\n"
       "  gradcodec compress grads.npz                                  -> grads.npz.gradz\n"
       "  gradcodec compress grads.h5 --scheme dqsg:levels=5,bucket=512 -o g.gradz\n"
+      "  gradcodec compress w2.npz --scheme ndqsg:fine=9,coarse=3 --side-info w1.npz -o w2.gradz\n"
       "  cat g.npy | gradcodec compress - --scheme dqsg:levels=3 --seed 7 --worker 2 --step 100 > g.gradz");
   return {&app, [args] { return run_compress(*args); }};
 }

@@ -263,6 +263,7 @@ Command add_decompress(CLI::App& root) {
       "  gradcodec decompress grads.npz.gradz                -> grads.npz\n"
       "  gradcodec decompress grads.gradz -o part.h5 --only 'fc1.*'\n"
       "  gradcodec decompress - < g.gradz > g.npy\n"
+      "  gradcodec decompress w2.gradz --side-info w1.npz\n"
       "  cat a.gradz b.gradz | gradcodec decompress - --stream -o 'step{}.npz'");
   return {&app, [args] { return run_decompress(*args); }};
 }

@@ -338,6 +338,7 @@ Command add_stats(CLI::App& root) {
       "Examples:\n"
       "  gradcodec stats grads.h5\n"
       "  gradcodec stats grads.gradz --against grads.h5\n"
+      "  gradcodec stats w2.gradz --against w2.npz --side-info w1.npz\n"
       "  gradcodec stats grads.npz --scheme dqsg:levels=3 --scheme dither:nmse=0.1 --plot grads.svg --json");
   return {&app, [args] { return run_stats(*args); }};
 }

@@ -42,10 +42,7 @@ class Decompressor {
         throw Error(Exit::unsupported, scheme.problem).in_tensor(tensor.info.name);
       }
       // Known before anything is written.
-      if (options.wanted(tensor.info) && !options.side_of) {
-        TensorPlan plan{.info = tensor.info, .scheme = scheme.choice};
-        if (scheme.choice.takes_side()) complete_plan(plan, options);
-      }
+      if (scheme.problem.empty()) require_side(options, tensor.info, scheme.choice, options.side_of != nullptr);
     }
   }
 

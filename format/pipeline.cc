@@ -165,8 +165,17 @@ TensorPlan plan_of(const Schema& schema, const std::vector<KnownScheme>& schemes
 }
 
 bool Unsettled::has(size_t tensor) const {
-  return std::any_of(overloads.begin(), overloads.end(), [&](const Chunk& chunk) { return chunk.tensor == tensor; }) ||
-         std::find(without_side.begin(), without_side.end(), tensor) != without_side.end();
+  const auto before = [](const Chunk& chunk, size_t number) { return chunk.tensor < number; };
+  const auto found = std::lower_bound(overloads.begin(), overloads.end(), tensor, before);
+  return (found != overloads.end() && found->tensor == tensor) ||
+         std::binary_search(without_side.begin(), without_side.end(), tensor);
+}
+
+void require_side(const DecompressOptions& options, const TensorInfo& info, const SchemeChoice& scheme, bool given) {
+  if (given || options.may_lack_side || !scheme.takes_side() || !options.wanted(info)) return;
+  throw Error(Exit::usage, "is coded by '" + scheme.stored_text() +
+                               "', which is decoded with side information: --side-info FILE, a dump or a message")
+      .in_tensor(info.name);
 }
 
 void complete_plan(TensorPlan& plan, const DecompressOptions& options) {
@@ -174,10 +183,7 @@ void complete_plan(TensorPlan& plan, const DecompressOptions& options) {
   if (!plan.scheme.takes_side() || !options.wanted(plan.info)) return;
   plan.on_overload = options.any_side ? OnOverload::keep : options.on_overload;
   if (options.side_of) plan.side = options.side_of(plan.info);
-  if (plan.side || options.may_lack_side) return;
-  throw Error(Exit::usage, "is coded by '" + plan.scheme.stored_text() +
-                               "', which is decoded with side information: --side-info FILE, a dump or a message")
-      .in_tensor(plan.info.name);
+  require_side(options, plan.info, plan.scheme, plan.side != nullptr);
 }
 
 TensorInfo output_info(const TensorInfo& info, const std::optional<DType>& dtype) {

@@ -89,7 +89,8 @@ void compress(Source& source, const Schema& schema, const std::vector<SchemeChoi
 TensorPlan plan_of(const Schema& schema, const std::vector<KnownScheme>& schemes, const MessageId& id, size_t tensor,
                    uint64_t chunk_len);
 
-// What decoding left open for want of side information, or of near enough side information. Tensors by their number.
+// What decoding left open for want of side information, or of near enough side information. Tensors by their number; in
+// order.
 struct Unsettled {
   struct Chunk {
     size_t tensor = 0;
@@ -117,6 +118,9 @@ struct DecompressOptions {
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 };
+
+// Throws Error(usage) naming the tensor if it is to be decoded with side information, and none is `given`.
+void require_side(const DecompressOptions& options, const TensorInfo& info, const SchemeChoice& scheme, bool given);
 
 // What a decoder needs beside the message, put into its plan. Throws Error(usage) naming the tensor that has no side
 // information and needs some.

@@ -227,13 +227,10 @@ class NdqsgEncoder final : public Encoder {
         decoder_(nested, inputs),
         chunks_(tensor.size(), inputs),
         max_level_(max_level),
-        exceptions_(exceptions),
-        rests_(2 * size_t{max_level} + 1) {
-    const int32_t rho = static_cast<int32_t>(nested.rho), zero = decoder_.zero();
-    for (size_t i = 0; i < rests_.size(); ++i) {
-      const int32_t rest = (static_cast<int32_t>(i) - static_cast<int32_t>(max_level) + zero) % rho;
-      rests_[i] = static_cast<uint16_t>(rest < 0 ? rest + rho : rest);
-    }
+        exceptions_(exceptions) {
+    const size_t levels = 2 * size_t{max_level} + 1;
+    if (levels > tensor.size()) return;
+    for (size_t level = 0; level < levels; ++level) rests_.push_back(rest_of(static_cast<uint16_t>(level)));
   }
 
   const Decoder& decoder() const override { return decoder_; }
@@ -256,7 +253,7 @@ class NdqsgEncoder final : public Encoder {
     }
     code.params.clear();
     if (nested.checked) put(code.params, check_of(fine_of(symbols)));
-    for (uint16_t& symbol : symbols) symbol = rests_[symbol];
+    for (uint16_t& symbol : symbols) symbol = rests_.empty() ? rest_of(symbol) : rests_[symbol];
     if (nested.alpha != 1 && !decoded.empty()) decode_near(code, range, x, decoded);
     if (!decoded.empty()) put_back(code.exceptions, decoded);
   }
@@ -293,6 +290,13 @@ class NdqsgEncoder final : public Encoder {
   }
 
  private:
+  // The symbol of a level q + M.
+  uint16_t rest_of(uint16_t level) const {
+    const int32_t rho = static_cast<int32_t>(decoder_.nested().rho);
+    const int32_t rest = (int32_t{level} - static_cast<int32_t>(max_level_) + int32_t{decoder_.zero()}) % rho;
+    return static_cast<uint16_t>(rest < 0 ? rest + rho : rest);
+  }
+
   // The chunk's values as they are quantized: what cannot be is set aside.
   std::span<const float> read(Range range, Code& code) const {
     code.scratch.resize(std::max(code.scratch.size(), static_cast<size_t>(range.count)));
@@ -334,7 +338,7 @@ class NdqsgEncoder final : public Encoder {
   Chunks chunks_;
   uint32_t max_level_;
   bool exceptions_;
-  std::vector<uint16_t> rests_;  // of q + M, the symbol
+  std::vector<uint16_t> rests_;  // by level; empty if there are fewer values than levels
 };
 
 class Ndqsg final : public Scheme {

@@ -307,6 +307,11 @@ class SideInfo(support.CliTest):
         against = ["verify", file, "--against", self.dump, "--side-info"]
         self.assertEqual(run(*against, self.side).code, OK)
         self.assertEqual(run(*against, self.side, "--scheme", NDQSG).code, OK)
+        for scheme in (NDQSG + ",check=yes", NDQSG + ",alpha=0.9,check=yes"):
+            against[1] = self.file("--side-info", self.side, scheme=scheme)
+            for options in ([], ["--scheme", scheme]):
+                result = run(*against, self.side, *options)
+                self.assertEqual(result.code, OK, result.out.decode())
         self.refused(BAD_INPUT, *against, self.far_side, says="side information")
 
     def test_levels_of_such_a_file_are_not_kept(self):
