@@ -29,6 +29,7 @@ SCHEMES = [
     "dqsg:levels=3",
     "dqsg:levels=5,bucket=512",
     "dqsg:levels=255",
+    "ndqsg:fine=9,coarse=3",
     "qsgd:s=4",
     "qsgd:s=16",
     "adaquant:s0=4,loss0=2.3,loss=0.57",
@@ -62,7 +63,8 @@ CODED = ["dither:nmse=0.1", "dqsg:levels=3", "dqsg:levels=255"]
 USUAL = "rans-dither"
 SIZE = 1 << 24  # floats that no cache holds
 
-UNBIASED = {"exact": "exact", "unbiased": "yes", "unbiased, clipped": "clipped values", "exact along x": "along x"}
+UNBIASED = {"exact": "exact", "unbiased": "yes", "unbiased, clipped": "clipped values", "exact along x": "along x",
+            "unbiased, if near": "if near"}
 
 
 class Program:
@@ -91,10 +93,11 @@ class Program:
         # Secret noise is never the same twice; test noise has the same law and size.
         text = scheme + ",noise=test" if scheme.startswith("bq") else scheme
         options = ["--coder", coder] if coder else []
+        side = ["--side-info", dump] if scheme.startswith("ndqsg") else []  # as near as can be
         with tempfile.TemporaryDirectory() as work:
             packed = os.path.join(work, "x.gradz")
             self.run("compress", dump, "-q", "-o", packed, "--scheme", text, "--seed", 1, *options)
-            whole = self.json("stats", packed, "-q", "--against", dump)["whole"]
+            whole = self.json("stats", packed, "-q", "--against", dump, *side)["whole"]
         return whole["bits_per_value"], whole["nmse"]
 
     def speeds(self, dump, schemes, size, rounds):
