@@ -13,7 +13,7 @@ namespace {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> found = simd_targets();
-    found.push_back({"scalar", nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+    found.push_back({"scalar", nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
     return found;
   }();
   return all;
@@ -39,6 +39,8 @@ PlainDraws plain(const Draws& draws) { return {draws.key[0], draws.key[1], draws
 const RansKernels* rans_kernels() { return chosen().load(std::memory_order_acquire)->rans; }
 
 const HadamardTable* hadamard_table() { return chosen().load(std::memory_order_acquire)->hadamard; }
+
+const SketchTable* sketch_table() { return chosen().load(std::memory_order_acquire)->sketch; }
 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words) {
   const Table* simd = table();

@@ -75,6 +75,15 @@ struct HadamardTable {
   void (*flip_signs)(const float* x, size_t words, const uint32_t* bits, float* out);
 };
 
+// simd_sketch.cc. `medians` takes only the elements that fill whole vectors and returns how many those are; the others
+// take all.
+struct SketchTable {
+  void (*terms)(PlainDraws draws, uint64_t first, const float* x, size_t n, uint32_t cols, uint32_t* buckets,
+                float* terms);
+  void (*row)(PlainDraws draws, uint64_t first, size_t n, uint32_t cols, const float* row, float* out);
+  size_t (*medians)(const float* rows, size_t stride, unsigned count, size_t n, float* out);
+};
+
 // For each set of lanes, as bits: the word, counted from 0, that lane j of the set takes. Where a vector has no more
 // than eight lanes.
 struct RansExpand {
@@ -102,6 +111,7 @@ const HalfTable* chosen_half_table();
 const LevelTable* chosen_level_table();
 const RansKernels* chosen_rans_kernels();
 const HadamardTable* chosen_hadamard_table();
+const SketchTable* chosen_sketch_table();
 
 struct Target {
   std::string name;
@@ -111,11 +121,13 @@ struct Target {
   const LevelTable* levels;
   const RansKernels* rans;
   const HadamardTable* hadamard;
+  const SketchTable* sketch;
 };
 
 // Of the instruction set in use; null for the scalar kernels.
 const RansKernels* rans_kernels();
 const HadamardTable* hadamard_table();
+const SketchTable* sketch_table();
 
 // Those that this machine can run, best first.
 std::vector<Target> simd_targets();
