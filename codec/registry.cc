@@ -12,14 +12,17 @@
 #include "codec/schemes/adaquant.h"
 #include "codec/schemes/alq.h"
 #include "codec/schemes/amq.h"
+#include "codec/schemes/at.h"
 #include "codec/schemes/bq.h"
 #include "codec/schemes/choose.h"
+#include "codec/schemes/countsketch.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
 #include "codec/schemes/drive.h"
 #include "codec/schemes/eden.h"
 #include "codec/schemes/grid.h"
 #include "codec/schemes/lattice.h"
+#include "codec/schemes/mask.h"
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/multiscale.h"
 #include "codec/schemes/natural.h"
@@ -174,13 +177,14 @@ std::string too_many_stages(size_t stages) {
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
-  static const std::array schemes = {
-      &raw_scheme(),    &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
-      &qsgd_scheme(),   &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
-      &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
-      &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
-      &onebit_scheme(), &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
-      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),    &bq_scheme()};
+  static const std::array schemes = {&raw_scheme(),      &choose_scheme(),      &dither_scheme(),   &dqsg_scheme(),
+                                     &lattice_scheme(),  &qsgd_scheme(),        &terngrad_scheme(), &natural_scheme(),
+                                     &maxnorm_scheme(),  &multiscale_scheme(),  &nuqsgd_scheme(),   &alq_scheme(),
+                                     &amq_scheme(),      &tqsgd_scheme(),       &tnqsgd_scheme(),   &tbqsgd_scheme(),
+                                     &adaquant_scheme(), &grid_scheme(),        &uniform_scheme(),  &sign_scheme(),
+                                     &onebit_scheme(),   &topk_scheme(),        &randk_scheme(),    &threshold_scheme(),
+                                     &rotate_scheme(),   &drive_scheme(),       &eden_scheme(),     &rotq_scheme(),
+                                     &bq_scheme(),       &countsketch_scheme(), &at_scheme(),       &mask_scheme()};
   return schemes;
 }
 

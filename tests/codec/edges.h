@@ -79,6 +79,11 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
         "rotate:shared=yes,block=64/dqsg:levels=65535", "rotate/rotate:block=16/dither:nmse=0.01", "rotate/drive",
         "rotate/threshold:t=1e-6", "rotate/topk:k=100%", "rotate:block=32768/randk:k=20%",
         "rotate/randk:k=100%/dither:nmse=0.1", "rotate/rotate:block=16/topk:k=100%"}},
+      {"countsketch",
+       {"countsketch:rows=1,cols=1", "countsketch:rows=5,cols=10%", "countsketch:rows=63,cols=1%",
+        "countsketch:rows=3,cols=100,scope=run"}},
+      {"at", {"at", "at/topk:k=10%"}},
+      {"mask", {"mask"}},
       {"rotq", {"rotq:bits=2", "rotq:bits=3,block=2", "rotq:bits=4,block=262144,shared=yes"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());
