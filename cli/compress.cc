@@ -10,6 +10,7 @@
 #include "cli/privacy.h"
 #include "cli/progress.h"
 #include "format/bare.h"
+#include "format/index_set.h"
 #include "format/kept_levels.h"
 #include "format/metadata.h"
 
@@ -19,7 +20,7 @@ namespace {
 struct CompressArguments : CodingArguments {
   CommonOptions common;
   PrivacyArguments privacy;
-  std::string input, output, metadata, schema, levels_from;
+  std::string input, output, metadata, schema, levels_from, at;
   bool force = false, to_stdout = false, bare = false;
 };
 
@@ -114,8 +115,9 @@ void warn_beyond(const CompressArguments& args, const Progress& progress) {
                   " values of f2 tensors decode to more than f2 can hold (65504): decompress will need --dtype f4");
 }
 
+// `set`: what the message answers, or null.
 void run_job(const CompressArguments& args, const CompressOptions& options, Source& source, const Schema& schema,
-             OutputFile& output) {
+             const IndexSet* set, OutputFile& output) {
   const std::vector<SchemeChoice> choices = choices_of(schema, args, options.scheme);
   Progress progress;
   progress.total = total_bytes(schema);
@@ -126,8 +128,9 @@ void run_job(const CompressArguments& args, const CompressOptions& options, Sour
       compress(source, schema, choices, options, writer, progress);
     } else {
       ContainerWriter writer(output);
-      writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata),
-                   plan_message(schema, options.id));
+      Message message = plan_message(schema, options.id);
+      if (set != nullptr) message.side = set->check;
+      writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata), message);
       compress(source, schema, choices, options, writer, progress);
     }
   }
@@ -151,8 +154,28 @@ std::unique_ptr<const StoredMessage> levels_message(const CompressArguments& arg
   return std::make_unique<const StoredMessage>(args.levels_from, options.threads, options.memory, progress);
 }
 
-int run_compress(const CompressArguments& args) {
+// The set that is to be answered; null if none is. Then the scheme is `at`, alone or over another.
+std::unique_ptr<const IndexSet> set_to_answer(CompressArguments& args) {
+  if (!args.at.empty() && args.scheme.empty()) args.scheme = "at";
+  const bool answers = args.scheme == "at" || args.scheme.substr(0, 3) == "at/";
+  if (answers != !args.at.empty()) {
+    throw Error(Exit::usage, answers ? "scheme '" + args.scheme + "' needs the index set that it answers: --at SET"
+                                     : "--at is answered by scheme 'at' or 'at/...', not by '" + args.scheme + "'");
+  }
+  if (!answers) return nullptr;
+  if (args.bare || !args.include.empty() || !args.exclude.empty() || !args.min_elements.empty()) {
+    throw Error(Exit::usage,
+                "the index set says which tensors are answered, and the message which set: --include, --exclude, "
+                "--min-elements and --bare have no place beside --at");
+  }
+  return std::make_unique<const IndexSet>(
+      read_index_set(args.at, args.common.thread_count(), args.common.memory_limit()));
+}
+
+int run_compress(CompressArguments args) {
+  const std::unique_ptr<const IndexSet> set = set_to_answer(args);
   CompressOptions options = args.options(args.common);
+  if (set) options.side_of = [&set](const TensorInfo& info) { return set->mask_of(info); };
   check_private(args, options);
   check_bare(args, options);
   const std::unique_ptr<const StoredMessage> levels = levels_message(args, options);
@@ -166,13 +189,17 @@ int run_compress(const CompressArguments& args) {
     args.common.say("--worker and --step tell draws of one --seed apart; without it every run has a seed of its own");
   }
   try {
-    const std::unique_ptr<Source> source = args.open(file, args.common);
+    std::unique_ptr<Source> source = args.open(file, args.common);
+    if (set) source = asked_for(std::move(source), *set);
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
     args.complete(options, *source, schema, file->name());
     if (levels) options.kept_levels = keep_levels(*levels, schema);
-    const Origin second = args.bare ? InputStream(args.schema).origin() : levels ? levels->file().origin() : Origin{};
+    const Origin second = set         ? InputStream(args.at).origin()
+                          : args.bare ? InputStream(args.schema).origin()
+                          : levels    ? levels->file().origin()
+                                      : Origin{};
     OutputFile output(output_path(args), args.force, file->origin(), second);
-    run_job(args, options, *source, schema, output);
+    run_job(args, options, *source, schema, set.get(), output);
     file->check_unchanged();
     output.commit();
     report(args, options, schema, output);
@@ -196,6 +223,9 @@ Command add_compress(CLI::App& root) {
   args->CodingArguments::declare(app);
   app.add_option("--levels-from", args->levels_from,
                  "a .gradz file of the same scheme, whose levels are taken instead of fitting some (alq, amq)");
+  app.add_option("--at", args->at,
+                 "the index set of decompress --indices: only the values at its places, exactly or as --scheme at/... "
+                 "codes them; both sides have the places");
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,
@@ -206,6 +236,7 @@ Command add_compress(CLI::App& root) {
       "Examples:\n"
       "  gradcodec compress grads.npz                                  -> grads.npz.gradz\n"
       "  gradcodec compress grads.h5 --scheme dqsg:levels=5,bucket=512 -o g.gradz\n"
+      "  gradcodec compress grads.npz --at round.indices -o answer.gradz\n"
       "  cat g.npy | gradcodec compress - --scheme dqsg:levels=3 --seed 7 --worker 2 --step 100 > g.gradz");
   return {&app, [args] { return run_compress(*args); }};
 }

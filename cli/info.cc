@@ -29,6 +29,13 @@ std::string coder_text(uint16_t id) {
   return coder == nullptr ? std::to_string(id) : std::string(coder->name());
 }
 
+// An index set's check, as it is named by.
+std::string check_text(uint64_t check) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(check));
+  return text;
+}
+
 std::string bits_text(uint64_t bytes, uint64_t values) {
   return values == 0 ? "-" : fixed(8 * static_cast<double>(bytes) / static_cast<double>(values), 3);
 }
@@ -56,6 +63,23 @@ void print_tensors(const Schema& schema, const std::vector<TensorTally>& tallies
   print_table(rows, 6);
 }
 
+// As programs read it.
+std::string kind_word(FileKind kind) {
+  switch (kind) {
+    case FileKind::schema:
+      return "schema";
+    case FileKind::state:
+      return "state";
+    case FileKind::indices:
+      return "indices";
+    case FileKind::sum:
+      return "sum";
+    case FileKind::message:
+      break;
+  }
+  return "message";
+}
+
 void print_message(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
@@ -64,6 +88,7 @@ void print_message(const ContainerReader& reader, const std::vector<TensorTally>
   if (message.seed) line += ", seed " + std::to_string(*message.seed);
   if (message.worker) line += ", worker " + std::to_string(*message.worker);
   if (message.step) line += ", step " + std::to_string(*message.step);
+  if (message.side) line += ", beside " + check_text(*message.side);
   std::printf("%s\n", line.c_str());
   if (!reader.metadata().empty()) std::printf("metadata %s\n", metadata_json(reader.metadata()).c_str());
   std::printf("\n");
@@ -107,10 +132,12 @@ Json tensors_json(const Schema& schema, const std::vector<TensorTally>& tallies)
 Json message_json(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
-  Json out = {{"kind", "message"}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
+  Json out = {
+      {"kind", kind_word(reader.kind())}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
   if (message.seed) out["seed"] = *message.seed;
   if (message.worker) out["worker"] = *message.worker;
   if (message.step) out["step"] = *message.step;
+  if (message.side) out["beside"] = check_text(*message.side);
   if (!reader.metadata().empty()) out["metadata"] = Json::parse(metadata_json(reader.metadata()));
   out["tensors"] = tensors_json(schema, tallies);
   Json parts = Json::object();
@@ -124,6 +151,10 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
 std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& input, ContainerReader& reader) {
   const Schema& schema = reader.schema();
   check_claims(input, schema);
+  if (args.test && asks_for_set(schema)) {
+    throw Error(Exit::usage,
+                "answers an index set, without which nothing can be decoded: gradcodec decompress --at SET tests it");
+  }
   DecompressOptions options;
   options.wanted = [test = args.test](const TensorInfo&) { return test; };
   options.threads = args.common.thread_count();
@@ -168,7 +199,9 @@ void show_message(const InfoArguments& args, InputStream& input, ContainerReader
   if (args.json) {
     std::printf("%s\n", message_json(reader, tallies).dump(2).c_str());
   } else {
-    std::printf("%s: %s bytes, ", escaped(input.name()).c_str(), with_commas(reader.accounts().total()).c_str());
+    std::printf("%s: %s%s bytes, ", escaped(input.name()).c_str(),
+                reader.kind() == FileKind::message ? "" : (std::string(kind_text(reader.kind())) + " of ").c_str(),
+                with_commas(reader.accounts().total()).c_str());
     print_message(reader, tallies);
     if (args.test) std::printf("\nevery check and digest is right\n");
   }

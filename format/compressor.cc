@@ -61,7 +61,7 @@ class Compressor {
             walk_.chunk_len(tensor),
             kept == options_.kept_levels.end() ? std::span<const float>() : kept->second,
             options_.shared_scale,
-            {},
+            options_.side_of ? options_.side_of(entry.info) : nullptr,
             options_.memory_of ? options_.memory_of(entry.info) : nullptr};
   }
 

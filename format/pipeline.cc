@@ -67,6 +67,12 @@ MessageId id_of(const Schema& schema, const Message& message) {
   return {message.seed.value_or(0), message.worker, message.step};
 }
 
+bool asks_for_set(const Schema& schema) {
+  return std::any_of(schema.schemes.begin(), schema.schemes.end(), [](const StoredScheme& scheme) {
+    return scheme.text == "at" || scheme.text.substr(0, 3) == "at/";
+  });
+}
+
 uint64_t total_bytes(const Schema& schema) {
   uint64_t total = 0;
   for (const SchemaTensor& tensor : schema.tensors) {

@@ -35,8 +35,9 @@ struct CompressOptions {
   std::map<std::string, std::vector<float>, std::less<>> kept_levels = {};  // by tensor, instead of fitting them
   // By tensor, in place of `scheme` and stored as the same text: what they differ in is the encoder's alone.
   std::map<std::string, SchemeChoice, std::less<>> own_schemes = {};
-  std::optional<float> shared_scale = {};                          // of the schemes that take one
-  std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what the schemes remember, or null
+  std::optional<float> shared_scale = {};                                        // of the schemes that take one
+  std::function<const Memory*(const TensorInfo&)> memory_of = {};                // what the schemes remember, or null
+  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};  // what decoders will have, or null
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
@@ -75,6 +76,8 @@ struct DecompressOptions {
   std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of =
       {};                                                          // side information of a tensor, or null
   std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what it remembers, or null
+  // Shown the values of each chunk of a lossy tensor that is decoded; by several threads at once.
+  std::function<void(const FramePlace&, std::span<const float>)> seen = {};
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 };
@@ -106,6 +109,9 @@ void compare_digests(const Schema& schema, const DecompressOptions& options, std
 
 // What a message's keys are made of. Throws Error(bad_input) unless the seed is there if, and only if, a scheme draws.
 MessageId id_of(const Schema& schema, const Message& message);
+
+// Whether some tensor is coded at the places of an index set, which decoders need then.
+bool asks_for_set(const Schema& schema);
 
 // Bytes of the elements of all tensors; saturates.
 uint64_t total_bytes(const Schema& schema);

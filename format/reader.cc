@@ -242,7 +242,7 @@ std::vector<uint32_t> ContainerReader::finish() {
     skipped += block.bytes.size();
     block = read_block(what);
   }
-  check(block, base_ + k_, what);
+  end_check_ = check(block, base_ + k_, what);
   if (block.tag != static_cast<uint8_t>(Tag::end)) damaged(block.offset, "the block after the frames is not END");
   accounts_.skipped += skipped;
   accounts_.end = block.bytes.size();

@@ -78,6 +78,9 @@ class ContainerReader final : public FrameReader {
   // END and the tail, after all frames. Returns the digests, none if the message has none.
   std::vector<uint32_t> finish();
 
+  // END's check, after finish: it covers all that stands before it, and names the file.
+  uint64_t end_check() const { return end_check_; }
+
   // Throws Error(bad_input) if anything follows.
   void expect_end_of_input();
 
@@ -109,7 +112,7 @@ class ContainerReader final : public FrameReader {
 
   InputStream& input_;
   uint64_t memory_;
-  uint64_t base_ = 0, k_ = 0;
+  uint64_t base_ = 0, k_ = 0, end_check_ = 0;
   FileKind kind_ = FileKind::message;
   bool has_message_ = false;
   Schema schema_;

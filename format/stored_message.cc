@@ -17,8 +17,8 @@ constexpr uint64_t kTensorMemory = 1024;  // of what is kept for a tensor, more 
 // Notes where each frame lies, and restores each tensor, as the frames go by.
 class StoredMessage::Recorder final : public FrameReader {
  public:
-  Recorder(StoredMessage& message, ContainerReader& reader)
-      : message_(message), id_(id_of(message.schema_, message.message_)), reader_(reader) {}
+  Recorder(StoredMessage& message, ContainerReader& reader, const DecompressOptions& options)
+      : message_(message), id_(id_of(message.schema_, message.message_)), reader_(reader), options_(options) {}
 
   const MessageId& id() const { return id_; }
 
@@ -27,9 +27,10 @@ class StoredMessage::Recorder final : public FrameReader {
     message_.offsets_.push_back(frame.offset);
     if (!place.has_params()) return;
     const size_t tensor = place.tensor;
-    const TensorPlan plan = plan_of(message_.schema_, message_.schemes_, id_, tensor, chunk_len(tensor));
+    TensorPlan plan = plan_of(message_.schema_, message_.schemes_, id_, tensor, chunk_len(tensor));
+    if (options_.side_of) plan.side = options_.side_of(plan.info);
     message_.first_frames_.push_back(message_.offsets_.size() - 1);
-    message_.restored_.push_back(restore_tensor(plan, place, frame, plan.info.dtype));
+    message_.restored_.push_back(restore_tensor(plan, place, frame, output_info(plan.info, options_.dtype).dtype));
   }
 
  private:
@@ -38,20 +39,34 @@ class StoredMessage::Recorder final : public FrameReader {
   uint64_t chunk_len(size_t tensor) const { return message_.schema_.chunk_len(message_.schema_.tensors[tensor]); }
 
   ContainerReader& reader_;
+  const DecompressOptions& options_;
 };
 
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
                              Progress& progress)
-    : file_(std::move(file)), memory_(memory) {
-  in_file(file_->name(), [&] { read_whole(threads, progress); });
+    : StoredMessage(
+          std::move(file),
+          [&] {
+            DecompressOptions options;
+            options.threads = threads;
+            options.memory = memory;
+            return options;
+          }(),
+          progress) {}
+
+StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, const DecompressOptions& options,
+                             Progress& progress, FileKind kind)
+    : file_(std::move(file)), memory_(options.memory) {
+  in_file(file_->name(), [&] { read_whole(options, progress, kind); });
 }
 
-void StoredMessage::read_whole(unsigned threads, Progress& progress) {
+void StoredMessage::read_whole(const DecompressOptions& given, Progress& progress, FileKind kind) {
   InputStream input(file_);
   ContainerReader reader(input, memory_);
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
-  if (reader.kind() != FileKind::message) {
-    throw Error(Exit::usage, "is a schema file, which holds no tensors: a message was expected");
+  if (reader.kind() != kind) {
+    throw Error(Exit::usage,
+                "is " + std::string(kind_text(reader.kind())) + ": " + std::string(kind_text(kind)) + " was expected");
   }
   schema_ = reader.schema();
   message_ = reader.message();
@@ -60,12 +75,13 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress) {
   check_table();
   frame_seed_ = reader.frame_seed();
 
-  DecompressOptions options;
+  if (asks_for_set(schema_) && !given.side_of) {
+    throw Error(Exit::usage, "answers an index set, without which it cannot be read: --at SET, where there is one");
+  }
+  DecompressOptions options = given;
   options.wanted = [](const TensorInfo&) { return true; };
-  options.threads = threads;
-  options.memory = memory_;
   progress.total += total_bytes(schema_);
-  Recorder recorder(*this, reader);
+  Recorder recorder(*this, reader, options);
   const std::vector<uint32_t> decoded =
       decompress(recorder, schema_, recorder.id(), options, nullptr, progress, &tallies_);
   const std::vector<uint32_t> stored = reader.finish();
@@ -75,6 +91,8 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress) {
   if (!reader.tree().empty()) parse_tree(reader.tree());
   accounts_ = reader.accounts();
   blocks_ = reader.blocks();
+  tree_ = reader.tree();
+  end_check_ = reader.end_check();
 }
 
 void StoredMessage::check_table() const {

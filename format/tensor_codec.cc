@@ -55,10 +55,19 @@ std::optional<uint64_t> fixed_payload_size(const Decoder& decoder, const Coder& 
   return *params + *size;
 }
 
+// Of a chunk's decoded values; of a scheme whose encoder does not know them, of nothing.
+uint64_t chunk_digest(const Decoder& decoder, std::span<const float> values) {
+  return checksum(decoder.is_digested() ? std::as_bytes(values) : ByteView(), 0);
+}
+
 class ValueEncoder final : public TensorEncoder {
  public:
   ValueEncoder(const TensorPlan& plan, std::shared_ptr<const DumpTensor> tensor, Nonfinite nonfinite, const Loop& loop)
-      : coder_(*plan.coder), type_(plan.info.dtype), is_private_(plan.scheme.is_private()), tensor_(std::move(tensor)) {
+      : coder_(*plan.coder),
+        type_(plan.info.dtype),
+        is_private_(plan.scheme.is_private()),
+        tensor_(std::move(tensor)),
+        side_(plan.side) {
     check_coder(plan, Exit::usage);
     const Random random(plan.message, plan.ordinal);
     encoder_ = plan.scheme.prepare(*tensor_, inputs_of(plan, random, nonfinite, loop));
@@ -74,8 +83,8 @@ class ValueEncoder final : public TensorEncoder {
   Bytes stored() const override { return encoder_->decoder().stored(); }
 
   uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const override {
-    work.values.resize(static_cast<size_t>(range.count));
     const Decoder& decoder = encoder_->decoder();
+    work.values.resize(decoder.is_digested() ? static_cast<size_t>(range.count) : 0);
     fit_code(decoder, work.code);
     encoder_->encode(range, work.code, work.values);
     work.beyond_type = type_.code == DType::f2 ? count_beyond_float16(work.values) : 0;
@@ -85,7 +94,7 @@ class ValueEncoder final : public TensorEncoder {
     frame.sized = fixed_payload_size(decoder, coder_, range).has_value();
     frame.exceptions.clear();
     write_exceptions(work.code.exceptions, frame.exceptions);
-    return checksum(std::as_bytes(std::span(work.values)), 0);
+    return chunk_digest(decoder, work.values);
   }
 
  private:
@@ -93,13 +102,14 @@ class ValueEncoder final : public TensorEncoder {
   DType type_;
   bool is_private_;
   std::shared_ptr<const DumpTensor> tensor_;
+  std::shared_ptr<const Tensor> side_;
   std::unique_ptr<Encoder> encoder_;
 };
 
 class ValueDecoder final : public TensorDecoder {
  public:
   ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output)
-      : coder_(*plan.coder), output_(output), is_private_(plan.scheme.is_private()) {
+      : coder_(*plan.coder), output_(output), is_private_(plan.scheme.is_private()), side_(plan.side) {
     check_coder(plan, Exit::bad_input);
     const Random random(plan.message, plan.ordinal);
     decoder_ = plan.scheme.restore(stored, inputs_of(plan, random, Nonfinite::keep));
@@ -121,7 +131,7 @@ class ValueDecoder final : public TensorDecoder {
     read_code(payload, form, *decoder_, coder_, range, work.code);
     const std::span<float> values = work.decoded(range.count);
     decoder_->decode(work.code, range, values);
-    return checksum(std::as_bytes(values), 0);
+    return chunk_digest(*decoder_, values);
   }
 
   ByteView convert(Range range, Workspace& work, Bytes& room) const override {
@@ -136,6 +146,7 @@ class ValueDecoder final : public TensorDecoder {
   const Coder& coder_;
   DType output_;
   bool is_private_;
+  std::shared_ptr<const Tensor> side_;
   std::unique_ptr<Decoder> decoder_;
   kernels::Draws narrowing_;
 };
