@@ -298,7 +298,7 @@ class Schema:
 class Decoder:
     """One tensor's: stored parameters, then chunks."""
 
-    def __init__(self, schema, ordinal, keys, stored):
+    def __init__(self, schema, ordinal, keys, stored, mask=None):
         self.tensor, self.key, self.ordinal = schema.tensors[ordinal], keys[0], ordinal
         text, coder = schema.schemes[self.tensor.scheme]
         require(coder in CODERS, "a coder that is not here")
@@ -308,7 +308,7 @@ class Decoder:
             require(self.tensor.code in FLOATS, "scheme")
             length, size = schema.chunk_len(self.tensor), self.tensor.size
             chunks = [min(length, size - first) for first in range(0, size, length)]
-            self.scheme = scheme_of(text, stored, Place(*keys, ordinal, self.tensor.shape, chunks))
+            self.scheme = scheme_of(text, stored, Place(*keys, ordinal, self.tensor.shape, chunks, mask=mask))
 
     def chunk(self, reader, form, exceptions, first, count):
         """The bytes that the digest is of, and the elements."""
@@ -320,7 +320,7 @@ class Decoder:
             last = i + 1 == len(streams)
             owner.symbols.append(self.take_symbols(reader, form, stream, last))
         values = self.scheme.values(code)
-        return values.tobytes(), self.output(values, first)
+        return values.tobytes() if self.scheme.digested else b"", self.output(values, first)
 
     def take_code(self, scheme, reader, code):
         """Parameters, and those of the schemes below."""
@@ -420,7 +420,7 @@ class Frames:
         self.lengths.append(size)
         return Reader(payload), form, exceptions
 
-    def tensor(self, schema, ordinal, keys):
+    def tensor(self, schema, ordinal, keys, mask=None):
         """Its digest and its elements' bytes."""
         tensor = schema.tensors[ordinal]
         length = schema.chunk_len(tensor)
@@ -428,12 +428,12 @@ class Frames:
         decoder, digested, elements = None, [], []
         if len(starts) > 1:
             stored, form, exceptions = self.next()
-            decoder = Decoder(schema, ordinal, keys, stored)
+            decoder = Decoder(schema, ordinal, keys, stored, mask)
             require(form == 0 and not exceptions and stored.left() == 0, "parameter frame")
         for first in starts:
             count = min(length, tensor.size - first)
             payload, form, exceptions = self.next()
-            decoder = decoder or Decoder(schema, ordinal, keys, payload)
+            decoder = decoder or Decoder(schema, ordinal, keys, payload, mask)
             listed = take_exceptions(payload, count) if exceptions else []
             require(bool(listed) == bool(exceptions), "exceptions")
             part = decoder.chunk(payload, form, listed, first, count)
@@ -470,7 +470,12 @@ def read_schema_file(data):
 
 
 # Of whose pages the line is "Draws: no".
-NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold")
+NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold", "at", "mask")
+
+
+def keys_of(seed, worker, step):
+    """Of the message, of the step, of the run."""
+    return message_key(seed, worker, step), step_key(seed, step), message_key(seed, None, None)
 
 
 def draws(text):
@@ -478,10 +483,19 @@ def draws(text):
     return any(part.partition(":")[0] not in NO_DRAWS for part in text.split("/"))
 
 
-def decode_message(data):
-    """{name: bytes of its elements} of a whole file."""
+def read_index_set(data):
+    """rounds.md: {name: its mask}, and the set's name."""
+    masks = {}
+    for name, elements in decode_message(data, kind=4).items():
+        masks[name] = np.frombuffer(elements, np.uint8).reshape(-1, 4).any(1) if elements else np.zeros(0, bool)
+    size = int.from_bytes(data[-8:-4], "little")
+    return masks, int.from_bytes(data[-16:-8], "little") if size >= 8 else None
+
+
+def decode_message(data, index_set=None, kind=1):
+    """{name: bytes of its elements} of a whole file; `index_set`: of read_index_set, of an answer."""
     reader = Reader(data)
-    require(take_prologue(reader) == 1, "kind")
+    require(take_prologue(reader) == kind, "kind")
     check, k, tag, schema = 0, 0, None, None
     while tag != 2:
         tag, body, check = take_block(reader, check)
@@ -490,17 +504,22 @@ def decode_message(data):
         k += 1
     message = Reader(body)
     flags = message.varint()
-    require(flags < 16, "flags")
+    require(flags & ~(1 + 2 + 4 + 8 + 32) == 0, "flags")
     require((flags & 1) == any(draws(text) for text, _ in schema.schemes), "seed")
     seed = message.uint(8) if flags & 1 else None
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None
+    side = message.uint(8) if flags & 32 else None
     require(message.left() == 0, "message's end")
-    keys = message_key(seed or 0, worker, step), step_key(seed or 0, step)
+    answers = any(text == "at" or text.startswith("at/") for text, _ in schema.schemes)
+    require(answers == (side is not None) and (side is None or side == index_set[1]), "index set")
+    require(kind == 1 or all(text == "mask" for text, _ in schema.schemes), "an index set's schemes")
+    keys = keys_of(seed or 0, worker, step)
     frames = Frames(reader, check, k)
     digests, out = [], {}
     for ordinal, tensor in enumerate(schema.tensors):
-        its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys)
+        mask = index_set[0][tensor.name] if answers else None
+        its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys, mask)
         digests.append(its_digest)
     start = reader.at
     tag, body, _ = take_block(reader, frames.base + frames.k)
@@ -522,7 +541,7 @@ def decode_bare(schema_data, data):
     seed = reader.uint(8)
     worker = reader.varint() if flags & 1 else None
     step = reader.varint() if flags & 2 else None
-    keys = message_key(seed, worker, step), step_key(seed, step)
+    keys = keys_of(seed, worker, step)
     digests, out = [], {}
     if sum(tensor.size for tensor in schema.tensors) > 2**22:
         frames = Frames(reader, xxh3(data[:reader.at], schema_digest), 0)
