@@ -485,15 +485,16 @@ def draws(text):
 
 def read_index_set(data):
     """rounds.md: {name: its mask}, and the set's name."""
-    masks = {}
-    for name, elements in decode_message(data, kind=4).items():
-        masks[name] = np.frombuffer(elements, np.uint8).reshape(-1, 4).any(1) if elements else np.zeros(0, bool)
-    size = int.from_bytes(data[-8:-4], "little")
-    return masks, int.from_bytes(data[-16:-8], "little") if size >= 8 else None
+    sizes = {}
+    tensors = decode_message(data, kind=4, sizes=sizes)
+    masks = {name: np.frombuffer(elements, np.uint8).reshape(sizes[name], -1).any(1) if elements else np.zeros(0, bool)
+             for name, elements in tensors.items()}
+    return masks, int.from_bytes(data[-16:-8], "little")
 
 
-def decode_message(data, index_set=None, kind=1):
-    """{name: bytes of its elements} of a whole file; `index_set`: of read_index_set, of an answer."""
+def decode_message(data, index_set=None, kind=1, sizes=None):
+    """{name: bytes of its elements} of a whole file; `index_set`: of read_index_set, for an answer to it; `sizes` receives
+    how many elements there are."""
     reader = Reader(data)
     require(take_prologue(reader) == kind, "kind")
     check, k, tag, schema = 0, 0, None, None
@@ -519,6 +520,8 @@ def decode_message(data, index_set=None, kind=1):
     digests, out = [], {}
     for ordinal, tensor in enumerate(schema.tensors):
         mask = index_set[0][tensor.name] if answers else None
+        if sizes is not None:
+            sizes[tensor.name] = tensor.size
         its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys, mask)
         digests.append(its_digest)
     start = reader.at

@@ -214,15 +214,17 @@ class Numbers(unittest.TestCase):
         self.assertEqual(whole["origin"].split(": ")[1], "1 .npy, 2 .npz, 3 HDF5")
         self.assertEqual(enum("format/dumps/source.h", "DumpKind"), {"npy": 1, "npz": 2, "hdf5": 3})
         kinds = next(row[3] for row in tables(CONTAINER) if row[2] == "kind")
-        self.assertEqual(kinds, "1 message, 2 schema file")
-        self.assertEqual(enum("format/layout.h", "FileKind"), {"message": 1, "schema": 2})
+        self.assertEqual(kinds, "1 message, 2 schema file, 3 state, 4 index set, 5 sum")
+        self.assertEqual(enum("format/layout.h", "FileKind"),
+                         {"message": 1, "schema": 2, "state": 3, "indices": 4, "sum": 5})
         forms = [row[0].split() for row in tables(section(CONTAINER, "Forms"))[1:]]
         self.assertEqual({form[1]: int(form[0]) for form in forms if len(form) == 2}, enum("format/layout.h", "Form"))
 
     def test_flags(self):
         flags = {row[1]: row[2] for row in tables(section(CONTAINER, "MESSAGE")) if len(row) == 3}["flags"]
-        for flag, name in re.findall(r"(\d) (\w+)", flags.partition(";")[0]):
-            self.assertEqual(constant("format/layout.cc", "k%sFlag" % name.rstrip("s").capitalize()), int(flag))
+        for flag, name in re.findall(r"(\d+) (\w+)", flags.partition(";")[0]):
+            name = {"digests": "digest"}.get(name, name)
+            self.assertEqual(constant("format/layout.cc", "k%sFlag" % name.capitalize()), int(flag))
         flags = {row[1]: row[2] for row in tables(section(CONTAINER, "Schema files")) if len(row) == 3}["flags"]
         for flag, name in re.findall(r"(\d) (\w+)", flags.partition("(")[0]):
             self.assertEqual(constant("format/bare.cc", "k%sFlag" % name.capitalize()), int(flag))
@@ -249,8 +251,9 @@ class Numbers(unittest.TestCase):
 
     def test_purposes(self):
         self.assertEqual(enum("codec/random.h", "Purpose"),
-                         {"rounding": 1, "narrowing": 2, "subset": 3, "rotation": 4, "cell": 5})
-        self.assertIn("1 for rounding, 2 for narrowing, 3 for subsets, 4 for rotations, 5 for the cells",
+                         {"rounding": 1, "narrowing": 2, "subset": 3, "rotation": 4, "cell": 5, "hash": 6, "fill": 7})
+        self.assertIn("1 for rounding, 2 for narrowing, 3 for subsets, 4 for rotations, 5 for the cells of lattices, 6 for "
+                      "the hashes of sketches, 7 for what fills up",
                       " ".join((SPEC / "random.md").read_text().split()))
         self.assertIn("purpose 1 (rounding)", (SPEC / "schemes/grid_quantizer.md").read_text())
         self.assertIn("stage 255, purpose 2", (SPEC / "numbers.md").read_text())
