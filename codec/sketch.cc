@@ -329,13 +329,13 @@ void Table::estimate_floats(uint64_t first, std::span<float> out) const {
 }
 
 void Table::estimate_integers(uint64_t first, std::span<float> out) const {
-  constexpr size_t kMost = size_t{1} << 14;
+  const size_t most = std::max(kTerms, std::bit_floor(kEstimates / layout_.rows));
   const auto cols = static_cast<size_t>(layout_.cols);
   const auto unit = static_cast<float>(unit_of(layout_.exponent));
   Room<uint32_t> words_room;
   Room<int64_t> room;
-  for (size_t at = 0; at < out.size(); at += kMost) {
-    const size_t len = std::min(kMost, out.size() - at);
+  for (size_t at = 0; at < out.size(); at += most) {
+    const size_t len = std::min(most, out.size() - at);
     const std::span<uint32_t> words = words_room.first(len);
     const std::span<int64_t> rows = room.first(layout_.rows * len);
     for (uint32_t row = 0; row < layout_.rows; ++row) {
@@ -344,24 +344,14 @@ void Table::estimate_integers(uint64_t first, std::span<float> out) const {
       int64_t* const said = rows.data() + row * len;
       for (size_t i = 0; i < len; ++i) {
         const int64_t cell = cells[kernels::sketch_bucket(words[i], static_cast<uint32_t>(cols))];
-        said[i] = kernels::sketch_minus(words[i]) ? -cell : cell;
+        const int64_t minus =
+            -static_cast<int64_t>(words[i] >> 31);  // all bits, or none: a branch would be one of chance
+        said[i] = (cell ^ minus) - minus;
       }
     }
-    // The smallest of what is left to each row in turn, as far as the middle: of all coordinates at once, without a
-    // branch.
-    for (uint32_t place = 0; place <= layout_.rows / 2; ++place) {
-      int64_t* const least = rows.data() + place * len;
-      for (uint32_t other = place + 1; other < layout_.rows; ++other) {
-        int64_t* const rest = rows.data() + other * len;
-        for (size_t i = 0; i < len; ++i) {
-          const int64_t a = least[i], b = rest[i];
-          least[i] = std::min(a, b);
-          rest[i] = std::max(a, b);
-        }
-      }
-    }
-    const int64_t* const middle = rows.data() + layout_.rows / 2 * len;
-    for (size_t i = 0; i < len; ++i) out[at + i] = static_cast<float>(middle[i]) * unit;
+    // A row's numbers are read before they are replaced by the medians.
+    kernels::sketch_medians(rows.data(), len, layout_.rows, len, rows.data());
+    for (size_t i = 0; i < len; ++i) out[at + i] = static_cast<float>(rows[i]) * unit;
   }
 }
 

@@ -75,13 +75,14 @@ struct HadamardTable {
   void (*flip_signs)(const float* x, size_t words, const uint32_t* bits, float* out);
 };
 
-// simd_sketch.cc. `medians` takes only the elements that fill whole vectors and returns how many those are; the others
-// take all.
+// simd_sketch.cc. Medians are of the elements alone that fill whole vectors, and it is returned how many those are; the
+// others take all.
 struct SketchTable {
   void (*terms)(PlainDraws draws, uint64_t first, const float* x, size_t n, uint32_t cols, uint32_t* buckets,
                 float* terms);
   void (*row)(PlainDraws draws, uint64_t first, size_t n, uint32_t cols, const float* row, float* out);
   size_t (*medians)(const float* rows, size_t stride, unsigned count, size_t n, float* out);
+  size_t (*whole_medians)(const int64_t* rows, size_t stride, unsigned count, size_t n, int64_t* out);
 };
 
 // For each set of lanes, as bits: the word, counted from 0, that lane j of the set takes. Where a vector has no more

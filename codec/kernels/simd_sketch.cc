@@ -90,14 +90,16 @@ void row(PlainDraws draws, uint64_t first, size_t n, uint32_t cols, const float*
   for_blocks(draws, first, n, RowBody{cols, cells, out});
 }
 
-HWY_INLINE void sort_two(Floats& a, Floats& b) {
-  const Floats least = hn::Min(a, b);
+template <typename V>
+HWY_INLINE void sort_two(V& a, V& b) {
+  const V least = hn::Min(a, b);
   b = hn::Max(a, b);
   a = least;
 }
 
 // The smallest of what is left to each place in turn, as far as the middle.
-HWY_INLINE Floats middle(Floats* v, unsigned count) {
+template <typename V>
+HWY_INLINE V middle(V* v, unsigned count) {
   for (unsigned place = 0; place <= count / 2; ++place) {
     for (unsigned other = place + 1; other < count; ++other) sort_two(v[place], v[other]);
   }
@@ -135,7 +137,30 @@ size_t medians(const float* rows, size_t stride, unsigned count, size_t n, float
   return end;
 }
 
-constexpr SketchTable kTable = {terms, row, medians};
+constexpr hn::Repartition<int64_t, FloatTag> kLongs;
+
+template <unsigned kMost>
+HWY_INLINE void whole_medians_of(const int64_t* rows, size_t stride, unsigned count, size_t end, int64_t* out) {
+  for (size_t at = 0; at < end; at += kLanes / 2) {
+    hn::Vec<decltype(kLongs)> v[kMost];
+    for (unsigned r = 0; r < count; ++r) v[r] = hn::LoadU(kLongs, rows + r * stride + at);
+    hn::StoreU(middle(v, count), kLongs, out + at);
+  }
+}
+
+size_t whole_medians(const int64_t* rows, size_t stride, unsigned count, size_t n, int64_t* out) {
+  const size_t end = n - n % (kLanes / 2);
+  if (count == 3) {
+    whole_medians_of<3>(rows, stride, 3, end, out);
+  } else if (count == 5) {
+    whole_medians_of<5>(rows, stride, 5, end, out);
+  } else {
+    whole_medians_of<64>(rows, stride, count, end, out);
+  }
+  return end;
+}
+
+constexpr SketchTable kTable = {terms, row, medians, whole_medians};
 
 }  // namespace
 #endif

@@ -22,6 +22,17 @@ void for_words(const Draws& draws, uint64_t first, size_t n, Visit visit) {
   }
 }
 
+template <typename T>
+void medians_of(const T* rows, size_t stride, unsigned count, size_t n, T* out) {
+  std::array<T, kMaxSketchRows> said;
+  for (size_t i = 0; i < n; ++i) {
+    for (unsigned r = 0; r < count; ++r) said[r] = rows[r * stride + i];
+    const auto middle = said.begin() + count / 2;
+    std::nth_element(said.begin(), middle, said.begin() + count);
+    out[i] = *middle + T{0};  // never -0
+  }
+}
+
 }  // namespace
 
 namespace scalar {
@@ -42,13 +53,11 @@ void sketch_row(const Draws& draws, uint64_t first, size_t n, uint32_t cols, con
 }
 
 void sketch_medians(const float* rows, size_t stride, unsigned count, size_t n, float* out) {
-  std::array<float, kMaxSketchRows> said;
-  for (size_t i = 0; i < n; ++i) {
-    for (unsigned r = 0; r < count; ++r) said[r] = rows[r * stride + i];
-    const auto middle = said.begin() + count / 2;
-    std::nth_element(said.begin(), middle, said.begin() + count);
-    out[i] = *middle + 0.0F;
-  }
+  medians_of(rows, stride, count, n, out);
+}
+
+void sketch_medians(const int64_t* rows, size_t stride, unsigned count, size_t n, int64_t* out) {
+  medians_of(rows, stride, count, n, out);
 }
 
 }  // namespace scalar
@@ -69,6 +78,12 @@ void sketch_row(const Draws& draws, uint64_t first, size_t n, uint32_t cols, con
 void sketch_medians(const float* rows, size_t stride, unsigned count, size_t n, float* out) {
   const SketchTable* simd = sketch_table();
   const size_t done = simd == nullptr ? 0 : simd->medians(rows, stride, count, n, out);
+  scalar::sketch_medians(rows + done, stride, count, n - done, out + done);
+}
+
+void sketch_medians(const int64_t* rows, size_t stride, unsigned count, size_t n, int64_t* out) {
+  const SketchTable* simd = sketch_table();
+  const size_t done = simd == nullptr ? 0 : simd->whole_medians(rows, stride, count, n, out);
   scalar::sketch_medians(rows + done, stride, count, n - done, out + done);
 }
 

@@ -32,6 +32,7 @@ void sketch_row(const Draws& draws, uint64_t first, size_t n, uint32_t cols, con
 // out[i] = the median of rows[r * stride + i] for r < count, which is odd and at most kMaxSketchRows; -0 becomes +0. No
 // NaN.
 void sketch_medians(const float* rows, size_t stride, unsigned count, size_t n, float* out);
+void sketch_medians(const int64_t* rows, size_t stride, unsigned count, size_t n, int64_t* out);
 
 }  // namespace scalar
 
@@ -39,5 +40,6 @@ void sketch_terms(const Draws& draws, uint64_t first, const float* x, size_t n, 
                   float* terms);
 void sketch_row(const Draws& draws, uint64_t first, size_t n, uint32_t cols, const float* row, float* out);
 void sketch_medians(const float* rows, size_t stride, unsigned count, size_t n, float* out);
+void sketch_medians(const int64_t* rows, size_t stride, unsigned count, size_t n, int64_t* out);
 
 }  // namespace gradcodec::kernels

@@ -81,6 +81,15 @@ TEST_CASE("the loops of sketches are the same under every instruction set") {
       kernels::sketch_medians(rows.data(), stride, count, n, medians.data());
       kernels::scalar::sketch_medians(rows.data(), stride, count, n, wanted.data());
       CHECK(same_bits(medians, wanted));
+      std::vector<int64_t> whole(rows.size()), whole_medians(n), whole_wanted(n);
+      std::transform(rows.begin(), rows.end(), whole.begin(),
+                     [](float x) { return static_cast<int64_t>(x * 4) * 0x0123456789ABCDEF; });
+      kernels::sketch_medians(whole.data(), stride, count, n, whole_medians.data());
+      kernels::scalar::sketch_medians(whole.data(), stride, count, n, whole_wanted.data());
+      CHECK(whole_medians == whole_wanted);
+      kernels::sketch_medians(whole.data(), stride, count, n, whole.data());  // in place of the first row
+      whole.resize(n);
+      CHECK(whole == whole_wanted);
     }
   }
 }
