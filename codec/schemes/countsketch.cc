@@ -192,9 +192,7 @@ class CountSketch final : public Scheme {
  public:
   std::string_view name() const override { return "countsketch"; }
   std::span<const ParamSpec> params() const override { return kParams; }
-  std::string_view summary() const override {
-    return "a table of random sums that can be added; decodes to estimates";
-  }
+  std::string_view summary() const override { return "a table of random sums that can be added; decodes to estimates"; }
   std::string_view promises() const override {
     return "unbiased over the hashes, each error as likely above 0 as below; of one row variance (||x||^2 - x_j^2) / "
            "cols\n"
