@@ -143,7 +143,7 @@ void print_report(const SpeedOptions& options, const Input& input, const BenchRe
               kernels::current_target().c_str(), options.threads, options.threads == 1 ? "" : "s", options.repeats);
   print_section(report.copies);
   print_section(report.rows);
-  std::printf("every decoded value was the encoder's (digests), in every round\n");
+  std::printf("every digest was the encoder's, in every round\n");
 }
 
 void print_json(const SpeedOptions& options, const Input& input, const BenchReport& report) {

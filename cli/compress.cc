@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cli/side.h"
 #include "format/bare.h"
+#include "format/index_set.h"
 #include "format/kept_levels.h"
 #include "format/metadata.h"
 #include "format/state.h"
@@ -22,7 +23,7 @@ struct CompressArguments : CodingArguments {
   CommonOptions common;
   PrivacyArguments privacy;
   SideArguments side;
-  std::string input, output, metadata, schema, levels_from, state;
+  std::string input, output, metadata, schema, levels_from, state, at;
   bool force = false, to_stdout = false, bare = false;
 };
 
@@ -131,9 +132,9 @@ void report_side(const CompressArguments& args, const SideFit& fit, const std::s
   args.common.say("near enough would be --scheme " + with_least_rho(fit) + " or " + with_least_range(fit));
 }
 
-// Returns END's check; 0 of a bare message.
+// `side` and `set`: what the message is made beside or answers, or null. Returns END's check; 0 of a bare message.
 uint64_t run_job(const CompressArguments& args, CompressOptions options, Source& source, const Schema& schema,
-                 uint64_t previous, const SideInfo* side, OutputFile& output) {
+                 uint64_t previous, const SideInfo* side, const IndexSet* set, OutputFile& output) {
   const std::vector<SchemeChoice> choices = choices_of(schema, args, options.scheme);
   SideFit fit;
   std::string furthest;
@@ -155,6 +156,7 @@ uint64_t run_job(const CompressArguments& args, CompressOptions options, Source&
       ContainerWriter writer(output);
       Message message = plan_message(schema, options.id, previous);
       if (side != nullptr) message.side = side->digest(schema);
+      if (set != nullptr) message.side = set->check;
       writer.begin(schema, source.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata), message);
       compress(source, schema, choices, options, writer, progress);
       end_check = writer.end_check();
@@ -217,8 +219,28 @@ std::unique_ptr<StateFile> open_state(const CompressArguments& args, CompressOpt
   return state;
 }
 
-int run_compress(const CompressArguments& args) {
+// The set that is to be answered; null if none is. Then the scheme is `at`, alone or over another.
+std::unique_ptr<const IndexSet> set_to_answer(CompressArguments& args) {
+  if (!args.at.empty() && args.scheme.empty()) args.scheme = "at";
+  const bool answers = args.scheme == "at" || args.scheme.substr(0, 3) == "at/";
+  if (answers != !args.at.empty()) {
+    throw Error(Exit::usage, answers ? "scheme '" + args.scheme + "' needs the index set that it answers: --at SET"
+                                     : "--at is answered by scheme 'at' or 'at/...', not by '" + args.scheme + "'");
+  }
+  if (!answers) return nullptr;
+  if (args.bare || !args.include.empty() || !args.exclude.empty() || !args.min_elements.empty()) {
+    throw Error(Exit::usage,
+                "the index set says which tensors are answered, and the message which set: --include, --exclude, "
+                "--min-elements and --bare have no place beside --at");
+  }
+  return std::make_unique<const IndexSet>(
+      read_index_set(args.at, args.common.thread_count(), args.common.memory_limit()));
+}
+
+int run_compress(CompressArguments args) {
+  const std::unique_ptr<const IndexSet> set = set_to_answer(args);
   CompressOptions options = args.options(args.common);
+  if (set) options.places_of = [&set](const TensorInfo& info) { return set->mask_of(info); };
   check_private(args, options);
   check_bare(args, options);
   const std::unique_ptr<const StoredMessage> levels = levels_message(args, options);
@@ -235,7 +257,8 @@ int run_compress(const CompressArguments& args) {
     args.common.say("--worker and --step tell draws of one --seed apart; without it every run has a seed of its own");
   }
   try {
-    const std::unique_ptr<Source> source = args.open(file, args.common);
+    std::unique_ptr<Source> source = args.open(file, args.common);
+    if (set) source = asked_for(std::move(source), *set);
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
     args.complete(options, *source, schema, file->name());
     if (levels) options.kept_levels = keep_levels(*levels, schema);
@@ -244,10 +267,11 @@ int run_compress(const CompressArguments& args) {
     if (args.bare) others.push_back(InputStream(args.schema).origin());
     if (levels) others.push_back(levels->file().origin());
     if (side) others.push_back(side->file().origin());
+    if (set) others.push_back(InputStream(args.at).origin());
     if (state) others.push_back(InputStream(args.state).origin());
     OutputFile output(output_path(args), args.force, file->origin(), others);
     const uint64_t end_check =
-        run_job(args, options, *source, schema, state ? state->facts().previous : 0, side.get(), output);
+        run_job(args, options, *source, schema, state ? state->facts().previous : 0, side.get(), set.get(), output);
     file->check_unchanged();
     if (side) side->file().check_unchanged();
     if (state) output.be_durable();
@@ -279,6 +303,9 @@ Command add_compress(CLI::App& root) {
   args->side.declare(app,
                      "of ndqsg: the dump or .gradz file that will be its side information: says whether that is near "
                      "enough, and lets decompress take no other");
+  app.add_option("--at", args->at,
+                 "the index set of decompress --indices: only the values at its places, exactly or as --scheme at/... "
+                 "codes them; both sides have the places");
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,
@@ -290,6 +317,7 @@ Command add_compress(CLI::App& root) {
       "  gradcodec compress grads.npz                                  -> grads.npz.gradz\n"
       "  gradcodec compress grads.h5 --scheme dqsg:levels=5,bucket=512 -o g.gradz\n"
       "  gradcodec compress w2.npz --scheme ndqsg:fine=9,coarse=3 --side-info w1.npz -o w2.gradz\n"
+      "  gradcodec compress grads.npz --at round.indices -o answer.gradz\n"
       "  cat g.npy | gradcodec compress - --scheme dqsg:levels=3 --seed 7 --worker 2 --step 100 > g.gradz");
   return {&app, [args] { return run_compress(*args); }};
 }

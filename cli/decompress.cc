@@ -7,7 +7,9 @@
 #include "cli/progress.h"
 #include "cli/side.h"
 #include "format/bare.h"
+#include "format/crew.h"
 #include "format/dumps/open.h"
+#include "format/heaviest.h"
 #include "format/state.h"
 
 namespace gradcodec {
@@ -17,9 +19,16 @@ struct DecompressArguments {
   CommonOptions common;
   SideArguments side;
   std::shared_ptr<const SideInfo> opened = {};
-  std::string input, output, only, dtype, to, schema, max_output, state, on_overload = "refuse";
-  bool force = false, to_stdout = false, stream = false, as_bf16 = false;
+  std::string input, output, only, dtype, to, schema, max_output, state, at, top, indices, on_overload = "refuse";
+  bool force = false, to_stdout = false, stream = false, as_bf16 = false, heavymix = false;
 };
+
+constexpr ParamSpec kTop = {.kind = ParamSpec::amount,
+                            .name = "--top",
+                            .help = "how many elements are taken",
+                            .min = 1,
+                            .max = 0x1p53,
+                            .example = "1%"};
 
 std::optional<DumpKind> kind_named(const std::string& name) {
   if (name.empty()) return std::nullopt;
@@ -121,6 +130,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
   progress.total = total_bytes(schema);
   std::vector<Origin> others;
   if (!args.schema.empty()) others.push_back(InputStream(args.schema).origin());
+  if (!args.at.empty()) others.push_back(InputStream(args.at).origin());
   if (args.opened) others.push_back(args.opened->file().origin());
   if (durable) others.push_back(InputStream(args.state).origin());
   OutputFile output(path, args.force, input.origin(), others);
@@ -177,10 +187,11 @@ std::unique_ptr<StateFile> open_state(const DecompressArguments& args, const Con
   return std::make_unique<StateFile>(args.state, demand, 0, origin.mode, args.common.memory_limit());
 }
 
-void decompress_message(const DecompressArguments& args, DecompressOptions options, InputStream& input,
-                        ContainerReader& reader, uint64_t number) {
+void decompress_message(const DecompressArguments& args, DecompressOptions options, const IndexSet* set,
+                        InputStream& input, ContainerReader& reader, uint64_t number) {
   const Schema& schema = reader.schema();
   check_holds_tensors(reader.kind(), schema);
+  check_answer(schema, reader.message(), set, args.at);
   check_claims(input, schema);
   if (args.opened) args.opened->check(schema, reader.message());
   const std::unique_ptr<StateFile> state = open_state(args, reader, input.origin());
@@ -199,11 +210,64 @@ void decompress_message(const DecompressArguments& args, DecompressOptions optio
   say_overloads(args, schema, unsettled);
 }
 
+// The K heaviest elements alone, as a dump, or as an index set, or both.
+void decompress_heaviest(const DecompressArguments& args, const DecompressOptions& options, const IndexSet* set) {
+  const HeaviestOptions wanted = {std::get<Amount>(parse_value(kTop, args.top)), args.heavymix};
+  const std::shared_ptr<RandomFile> file = RandomFile::open(args.input);
+  in_file(file->name(), [&] {
+    InputStream input(file);
+    ContainerReader reader(input, options.memory);
+    if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
+    if (reader.kind() == FileKind::schema) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
+    const Schema& schema = reader.schema();
+    check_answer(schema, reader.message(), set, args.at);
+    Progress progress;
+    std::unique_ptr<StoredMessage> message;
+    const Heaviest heaviest = [&] {
+      const ProgressLine line(progress, args.common.quiet);
+      return find_heaviest(file, schema, wanted, options, progress, message);
+    }();
+    std::string said = escaped(file->name()) + ": " + with_commas(heaviest.taken.size()) + " elements taken";
+    if (args.heavymix) said += ", of which " + with_commas(heaviest.heavy) + " are heavy";
+    args.common.say(said);
+    if (!args.indices.empty()) {
+      OutputFile output(args.indices, args.force, file->origin());
+      write_index_set(heaviest.set(schema, reader.message()), output, options.threads, options.memory);
+      output.commit();
+      args.common.say(escaped(output.name()) + ": an index set of " + with_commas(output.position()) + " bytes");
+    }
+    if (args.output.empty() && !args.indices.empty()) return;
+    write_dump(args, options, input, schema, message->tree(), 0, false, [&](Sink* sink, Progress& writing) {
+      write_heaviest(*message, heaviest, options.dtype, *sink, writing);
+    });
+  });
+}
+
+void check_heaviest(const DecompressArguments& args) {
+  if (args.top.empty()) {
+    if (!args.indices.empty() || args.heavymix) throw Error(Exit::usage, "--indices and --heavymix go with --top K");
+    return;
+  }
+  if (args.stream || !args.schema.empty() || !args.only.empty()) {
+    throw Error(Exit::usage, "--top is over all tensors of one message: without --only, --stream and --schema");
+  }
+}
+
+// The set that the message answers; null if none is given.
+std::unique_ptr<const IndexSet> answered_set(const DecompressArguments& args, DecompressOptions& options) {
+  if (args.at.empty()) return nullptr;
+  if (!args.schema.empty()) throw Error(Exit::usage, "a bare message answers no index set: without --at");
+  auto set = std::make_unique<const IndexSet>(read_index_set(args.at, options.threads, options.memory));
+  options.places_of = [set = set.get()](const TensorInfo& info) { return set->mask_of(info); };
+  return set;
+}
+
 int run_decompress(DecompressArguments args) {
+  check_heaviest(args);
   if (args.to_stdout) args.output = "-";
   if (!args.max_output.empty()) parse_size(args.max_output, "--max-output");  // refused before anything is read
   args.opened = args.side.open(args.input, args.as_bf16, args.common);
-  const DecompressOptions options = options_of(args);
+  DecompressOptions options = options_of(args);
   if (args.stream && !args.schema.empty())
     throw Error(Exit::usage, "bare messages carry no end: --stream cannot part them");
   const bool to_stdout = args.output == "-" || (args.output.empty() && args.input == "-");
@@ -211,6 +275,11 @@ int run_decompress(DecompressArguments args) {
     throw Error(Exit::usage, "--stream makes a dump a message: -o - or a name with {} for the message's number");
   }
   args.common.say_machine();
+  const std::unique_ptr<const IndexSet> set = answered_set(args, options);
+  if (!args.top.empty()) {
+    decompress_heaviest(args, options, set.get());
+    return 0;
+  }
   InputStream input(args.input);
   try {
     if (!args.schema.empty()) {
@@ -220,7 +289,7 @@ int run_decompress(DecompressArguments args) {
     ContainerReader reader(input, args.common.memory_limit());
     uint64_t messages = 0;
     while ((messages == 0 || args.stream) && reader.begin())
-      decompress_message(args, options, input, reader, messages++);
+      decompress_message(args, options, set.get(), input, reader, messages++);
     if (messages == 0) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
   } catch (Error& error) {
     if (error.code() != Exit::usage) error.in_file(input.name());
@@ -257,11 +326,21 @@ Command add_decompress(CLI::App& root) {
       ->check(CLI::IsMember({"refuse", "keep", "zero", "side"}));
   app.add_flag("--as-bf16", args->as_bf16,
                "two-byte void or unsigned elements of side information in .npy and .npz are bfloat16");
+  app.add_option("--at", args->at, "the index set that the message answers (compress --at)");
+  app.add_option(
+      "--top", args->top,
+      "only the K (or K%) elements of largest magnitude, of all sketched tensors together (of all lossy ones, "
+      "if none is sketched); 0 elsewhere");
+  app.add_option("--indices", args->indices,
+                 "with --top: write what was taken as an index set to this file; then a dump only with -o");
+  app.add_flag("--heavymix", args->heavymix,
+               "with --top: of a sketch, only what is as large as a K-th of the whole, and others at random up to K");
   args->common.declare(app);
   app.footer(
       "Examples:\n"
       "  gradcodec decompress grads.npz.gradz                -> grads.npz\n"
       "  gradcodec decompress grads.gradz -o part.h5 --only 'fc1.*'\n"
+      "  gradcodec decompress sum.gradz --top 50000 --indices round.indices\n"
       "  gradcodec decompress - < g.gradz > g.npy\n"
       "  gradcodec decompress w2.gradz --side-info w1.npz\n"
       "  cat a.gradz b.gradz | gradcodec decompress - --stream -o 'step{}.npz'");

@@ -34,6 +34,13 @@ std::string coder_text(uint16_t id) {
   return coder == nullptr ? std::to_string(id) : std::string(coder->name());
 }
 
+// An index set's check, as it is named by.
+std::string check_text(uint64_t check) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(check));
+  return text;
+}
+
 std::string bits_text(uint64_t bytes, uint64_t values) {
   return values == 0 ? "-" : fixed(8 * static_cast<double>(bytes) / static_cast<double>(values), 3);
 }
@@ -61,27 +68,21 @@ void print_tensors(const Schema& schema, const std::vector<TensorTally>& tallies
   print_table(rows, 6);
 }
 
-std::string_view kind_text(FileKind kind) {
+// As programs read it.
+std::string kind_word(FileKind kind) {
   switch (kind) {
-    case FileKind::message:
-      return "message";
     case FileKind::schema:
       return "schema";
     case FileKind::state:
       return "state";
     case FileKind::indices:
-      return "index set";
+      return "indices";
     case FileKind::sum:
       return "sum";
+    case FileKind::message:
+      break;
   }
-  return "";
-}
-
-// END's check, which names a message.
-std::string check_text(uint64_t check) {
-  std::array<char, 17> text;
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(check));
-  return text.data();
+  return "message";
 }
 
 void print_message(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
@@ -96,7 +97,7 @@ void print_message(const ContainerReader& reader, const std::vector<TensorTally>
   if (message.worker) line += ", worker " + std::to_string(*message.worker);
   if (message.step) line += ", step " + std::to_string(*message.step);
   if (message.previous) line += *message.previous == 0 ? ", the first" : ", after " + check_text(*message.previous);
-  if (message.side) line += ", side information of digest " + std::to_string(*message.side);
+  if (message.side) line += ", beside " + check_text(*message.side);
   std::printf("%s\n", line.c_str());
   if (!reader.metadata().empty()) std::printf("metadata %s\n", metadata_json(reader.metadata()).c_str());
   std::printf("\n");
@@ -141,12 +142,12 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
   Json out = {
-      {"kind", kind_text(reader.kind())}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
+      {"kind", kind_word(reader.kind())}, {"origin", origin_text(schema.origin)}, {"chunk_log2", schema.chunk_log2}};
   if (message.seed) out["seed"] = *message.seed;
   if (message.worker) out["worker"] = *message.worker;
   if (message.step) out["step"] = *message.step;
   if (message.previous) out["previous"] = check_text(*message.previous);
-  if (message.side) out["side_digest"] = std::to_string(*message.side);
+  if (message.side) out["beside"] = check_text(*message.side);
   out["check"] = check_text(reader.end_check());
   if (!reader.metadata().empty()) out["metadata"] = Json::parse(metadata_json(reader.metadata()));
   out["tensors"] = tensors_json(schema, tallies);
@@ -164,6 +165,10 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
   if (args.opened) args.opened->check(schema, reader.message());
+  if (args.test && asks_for_set(schema)) {
+    throw Error(Exit::usage,
+                "answers an index set, without which nothing can be decoded: gradcodec decompress --at SET tests it");
+  }
   DecompressOptions options;
   options.side_of = side_of(args.opened);
   options.may_lack_side = !args.opened;
@@ -240,7 +245,9 @@ void show_message(const InfoArguments& args, InputStream& input, ContainerReader
     }
     std::printf("%s\n", out.dump(2).c_str());
   } else {
-    std::printf("%s: %s bytes, ", escaped(input.name()).c_str(), with_commas(reader.accounts().total()).c_str());
+    std::printf("%s: %s%s bytes, ", escaped(input.name()).c_str(),
+                reader.kind() == FileKind::message ? "" : (std::string(kind_text(reader.kind())) + " of ").c_str(),
+                with_commas(reader.accounts().total()).c_str());
     print_message(reader, tallies);
     if (args.test) say_tested(reader, unsettled);
   }

@@ -34,7 +34,8 @@ std::string state_text(const Scheme& scheme) {
 std::string spec_page(const Scheme& scheme) { return "spec/schemes/" + std::string(scheme.name()) + ".md"; }
 
 std::string example_command(const Scheme& scheme) {
-  return "gradcodec compress grads.h5 --scheme " + example_of(scheme);
+  const std::string beside = scheme.name() == "at" ? " --at round.indices" : "";
+  return "gradcodec compress grads.h5 --scheme " + example_of(scheme) + beside;
 }
 
 // A parameter's name, what it does, what it may be and what it is if not given.

@@ -21,6 +21,7 @@ struct Promise {
   std::optional<double> variance;  // the expected ||C(x) - target||^2, exactly
   std::optional<double> omega;     // it is at most omega ||target||^2 (omega-unbiased)
   std::optional<double> delta;     // the expected ||C(x) - target||^2 is at most (1 - delta) ||target||^2 (contraction)
+  bool symmetric = false;          // each element's error is as likely e as -e
   bool projection = false;         // in each message x - C(x) is orthogonal to C(x): delta holds every time
   std::optional<double> max_error;  // largest |C(x)_i - target_i|
 

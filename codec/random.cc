@@ -49,4 +49,8 @@ kernels::Draws Random::shared_draws(Purpose purpose, uint8_t stage, uint16_t sub
   return {step_key_, ordinal_, tag_of(purpose, stage, sub)};
 }
 
+kernels::Draws Random::run_draws(Purpose purpose, uint8_t stage, uint16_t sub) const {
+  return {run_key_, ordinal_, tag_of(purpose, stage, sub)};
+}
+
 }  // namespace gradcodec

@@ -12,7 +12,15 @@
 namespace gradcodec {
 
 // What a draw is for; one byte of the counter. The numbers are on disk in effect: never reuse one.
-enum class Purpose : uint8_t { rounding = 1, narrowing = 2, subset = 3, rotation = 4, cell = 5 };
+enum class Purpose : uint8_t {
+  rounding = 1,
+  narrowing = 2,
+  subset = 3,
+  rotation = 4,
+  cell = 5,
+  hash = 6,
+  fill = 7,
+};
 
 // Position of a part in a composition of schemes, given by whoever composes. Two stages never share a draw.
 inline constexpr uint8_t kFirstStage = 0;
@@ -39,7 +47,8 @@ std::array<uint32_t, 2> step_key(const MessageId& id);
 class Random {
  public:
   // `ordinal`: the tensor's place among all tensors of the file, in stored order.
-  Random(const MessageId& id, uint32_t ordinal) : key_(message_key(id)), step_key_(step_key(id)), ordinal_(ordinal) {}
+  Random(const MessageId& id, uint32_t ordinal)
+      : key_(message_key(id)), step_key_(step_key(id)), run_key_(message_key({id.seed, {}, {}})), ordinal_(ordinal) {}
 
   // Word i of the result's stream is the draw of coordinate i of the tensor that the stage receives.
   kernels::Draws draws(Purpose purpose, uint8_t stage, uint16_t sub = 0) const;
@@ -47,8 +56,11 @@ class Random {
   // The same of the step: equal for all its workers.
   kernels::Draws shared_draws(Purpose purpose, uint8_t stage, uint16_t sub = 0) const;
 
+  // The same with the seed for key: equal for all messages of a run.
+  kernels::Draws run_draws(Purpose purpose, uint8_t stage, uint16_t sub = 0) const;
+
  private:
-  std::array<uint32_t, 2> key_, step_key_;
+  std::array<uint32_t, 2> key_, step_key_, run_key_;
   uint32_t ordinal_;
 };
 

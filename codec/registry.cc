@@ -13,8 +13,10 @@
 #include "codec/schemes/adaquant.h"
 #include "codec/schemes/alq.h"
 #include "codec/schemes/amq.h"
+#include "codec/schemes/at.h"
 #include "codec/schemes/bq.h"
 #include "codec/schemes/choose.h"
+#include "codec/schemes/countsketch.h"
 #include "codec/schemes/diana.h"
 #include "codec/schemes/dither.h"
 #include "codec/schemes/dqsg.h"
@@ -24,6 +26,7 @@
 #include "codec/schemes/ef.h"
 #include "codec/schemes/grid.h"
 #include "codec/schemes/lattice.h"
+#include "codec/schemes/mask.h"
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/momentum.h"
 #include "codec/schemes/multiscale.h"
@@ -190,13 +193,14 @@ std::string too_many_stages(size_t stages) {
 
 std::span<const Scheme* const> all_schemes() {
   static const std::array schemes = {
-      &raw_scheme(),    &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
-      &qsgd_scheme(),   &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
-      &nuqsgd_scheme(), &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
-      &tbqsgd_scheme(), &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
-      &onebit_scheme(), &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
-      &drive_scheme(),  &eden_scheme(),     &rotq_scheme(),    &bq_scheme(),        &ndqsg_scheme(),
-      &shrink_scheme(), &ef_scheme(),       &ec_scheme(),      &momentum_scheme(),  &diana_scheme()};
+      &raw_scheme(),         &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
+      &qsgd_scheme(),        &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
+      &nuqsgd_scheme(),      &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
+      &tbqsgd_scheme(),      &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
+      &onebit_scheme(),      &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
+      &drive_scheme(),       &eden_scheme(),     &rotq_scheme(),    &bq_scheme(),        &ndqsg_scheme(),
+      &countsketch_scheme(), &at_scheme(),       &mask_scheme(),    &shrink_scheme(),    &ef_scheme(),
+      &ec_scheme(),          &momentum_scheme(), &diana_scheme()};
   return schemes;
 }
 

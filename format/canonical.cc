@@ -102,6 +102,7 @@ class CanonicalCheck {
         return departure_of_wrapped("TREE", bytes);
       case Tag::metadata:
         return departure_of_wrapped("METADATA", bytes);
+      case Tag::state:
       case Tag::end:
         return "";  // follows from the frames
     }

@@ -66,6 +66,7 @@ class Compressor {
                        options_.side_of && scheme.takes_side() ? options_.side_of(entry.info) : nullptr,
                        options_.memory_of ? options_.memory_of(entry.info) : nullptr};
     plan.measures_side = options_.take_fit != nullptr;
+    if (options_.places_of) plan.side = options_.places_of(entry.info);
     return plan;
   }
 

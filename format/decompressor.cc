@@ -34,6 +34,7 @@ class Decompressor {
         progress_(progress),
         tallies_(tallies),
         schemes_(parse_schemes(schema)),
+        asks_(asks_for_set(schema)),
         walk_(schema) {
     if (tallies_ != nullptr) tallies_->assign(schema.tensors.size(), {});
     for (const SchemaTensor& tensor : schema.tensors) {
@@ -69,7 +70,8 @@ class Decompressor {
     if (tallies_ != nullptr) count(item);
     item.tensor = {};
     if (item.place.has_params()) current_ = {};
-    const bool known = schemes_[entry.scheme].problem.empty();
+    // Without the set that a tensor's scheme asks for nothing can be told of it.
+    const bool known = schemes_[entry.scheme].problem.empty() && (!asks_ || options_.places_of);
     if ((wanted || (tallies_ != nullptr && known)) && item.place.has_params()) restore(item);
     if (wanted && !item.place.params_only) item.tensor = current_;
     return true;
@@ -99,6 +101,9 @@ class Decompressor {
     if (!item.tensor.decoder) return;
     const TensorInfo& info = schema_.tensors[item.place.tensor].info;
     item.digest = decode_frame(info, item.tensor, item.place, item.frame, item.work);
+    if (options_.seen && item.tensor.decoder->scheme() != nullptr) {
+      options_.seen(item.place, item.work.decoded(item.place.range.count));
+    }
     if (sink_ == nullptr) return;
     item.elements = convert_frame(info, item.tensor, item.place, item.frame, item.work, item.room);
   }
@@ -138,6 +143,7 @@ class Decompressor {
   Progress& progress_;
   std::vector<TensorTally>* tallies_;
   const std::vector<KnownScheme> schemes_;
+  const bool asks_;
   FrameWalk walk_;
   RestoredTensor current_;
   std::vector<uint64_t> chunk_digests_;

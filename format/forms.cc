@@ -162,7 +162,7 @@ void set_contexts(const Decoder& decoder, const Coder& coder, Range range, Code&
 }
 
 Form write_streams(const StreamList& streams, const Coder& coder, bool forms, Bytes& out) {
-  if (!forms) {
+  if (!forms || streams.size() == 0) {
     shrink_all(streams, coder, out);
     return Form::coder;
   }

@@ -81,6 +81,22 @@ uint64_t chunk_count(uint64_t elements, uint64_t chunk_len) {
   return elements == 0 ? 1 : (elements - 1) / chunk_len + 1;
 }
 
+std::string_view kind_text(FileKind kind) {
+  switch (kind) {
+    case FileKind::message:
+      return "a message";
+    case FileKind::schema:
+      return "a schema file, which holds no tensors";
+    case FileKind::state:
+      return "a state";
+    case FileKind::indices:
+      return "an index set";
+    case FileKind::sum:
+      return "a sum";
+  }
+  return "";
+}
+
 Bytes write_prologue(FileKind kind) {
   Bytes out;
   put_bytes(out, std::as_bytes(std::span(kMagic)));

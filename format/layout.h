@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codec/bytes.h"
@@ -25,6 +26,8 @@ inline constexpr size_t kFrameOverhead = 12;
 
 // A state, an index set and a sum are laid out as messages are.
 enum class FileKind : uint8_t { message = 1, schema = 2, state = 3, indices = 4, sum = 5 };
+
+std::string_view kind_text(FileKind kind);  // "a message"
 
 // 0x01 to 0x7F must be understood; 0x80 to 0xFF may be skipped once checked.
 enum class Tag : uint8_t { schema = 0x01, message = 0x02, tree = 0x03, state = 0x04, end = 0x7F, metadata = 0x81 };

@@ -105,19 +105,17 @@ MessageId id_of(const Schema& schema, const Message& message, FileKind kind) {
     throw Error(Exit::bad_input, message.seed ? "has a seed though no scheme of it draws random numbers"
                                               : "has no seed though a scheme of it draws random numbers");
   }
-  if (message.side && !may_take_side(schema)) {
+  if (message.side && !may_take_side(schema) && !asks_for_set(schema)) {
     throw Error(Exit::bad_input, "has a digest of side information though no scheme of it takes some");
   }
   return {message.seed.value_or(0), message.worker, message.step};
 }
 
 void check_holds_tensors(FileKind kind, const Schema& schema) {
-  const auto refuse = [](const std::string& what) {
-    throw Error(Exit::usage, "is " + what + ", which holds no tensors: a message was expected");
-  };
-  if (kind == FileKind::schema) refuse("a schema file");
-  if (kind == FileKind::state) return;  // its vectors are tensors, too
-  if (kind == FileKind::indices) refuse("an index set");
+  if (kind == FileKind::schema) {
+    throw Error(Exit::usage, "is a schema file, which holds no tensors: a message was expected");
+  }
+  if (kind == FileKind::state || kind == FileKind::indices) return;  // vectors and masks are tensors, too
   for (const SchemaTensor& tensor : schema.tensors) {
     const std::string& text = schema.schemes[tensor.scheme].text;
     const std::string_view last = std::string_view(text).substr(text.rfind('/') + 1);
@@ -128,6 +126,12 @@ void check_holds_tensors(FileKind kind, const Schema& schema) {
                 "has the scheme '" + text + "' in a file that is " + (kind == FileKind::sum ? "a sum" : "no sum"))
         .in_tensor(tensor.info.name);
   }
+}
+
+bool asks_for_set(const Schema& schema) {
+  return std::any_of(schema.schemes.begin(), schema.schemes.end(), [](const StoredScheme& scheme) {
+    return scheme.text == "at" || scheme.text.substr(0, 3) == "at/";
+  });
 }
 
 uint64_t total_bytes(const Schema& schema) {
@@ -180,6 +184,7 @@ void require_side(const DecompressOptions& options, const TensorInfo& info, cons
 
 void complete_plan(TensorPlan& plan, const DecompressOptions& options) {
   if (options.memory_of) plan.memory = options.memory_of(plan.info);
+  if (options.places_of) plan.side = options.places_of(plan.info);
   if (!plan.scheme.takes_side() || !options.wanted(plan.info)) return;
   plan.on_overload = options.any_side ? OnOverload::keep : options.on_overload;
   if (options.side_of) plan.side = options.side_of(plan.info);

@@ -52,6 +52,7 @@ struct CompressOptions {
   // take_fit called for each such tensor, in order. Thread-safe.
   std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};
   std::function<void(const TensorInfo&, const SideFit&)> take_fit = {};
+  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> places_of = {};  // of the set that is answered
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
@@ -106,6 +107,7 @@ struct DecompressOptions {
   std::function<bool(const TensorInfo&)> wanted;  // which tensors to decode
   bool skip_unwanted = false;                     // pass over the frames of the others, if possible, without a check
   std::optional<DType> dtype;                     // of float tensors, instead of their own
+  std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> places_of = {};  // of the set that is answered
   // Side information of a tensor, or null. Where it is needed and there is none: Error(usage), or, if `may_lack_side`,
   // the checks alone that need none.
   std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};
@@ -115,6 +117,8 @@ struct DecompressOptions {
       false;  // any side information will do: overloads are kept, and digests not compared where it is taken
   Unsettled* unsettled = nullptr;                                  // receives it
   std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what it remembers, or null
+  // Shown the values of each chunk of a lossy tensor that is decoded; by several threads at once.
+  std::function<void(const FramePlace&, std::span<const float>)> seen = {};
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for chunks at work
 };
@@ -159,6 +163,9 @@ MessageId id_of(const Schema& schema, const Message& message, FileKind kind = Fi
 // That a file holds tensors, a message's or those of a sum, whose schemes are `sum`, and raw where there are no floats.
 // Throws Error(usage) naming what it is else, Error(bad_input) for schemes of the other kind.
 void check_holds_tensors(FileKind kind, const Schema& schema);
+
+// Whether some tensor is coded at the places of an index set, which decoders need then.
+bool asks_for_set(const Schema& schema);
 
 // Bytes of the elements of all tensors; saturates.
 uint64_t total_bytes(const Schema& schema);

@@ -79,7 +79,7 @@ class ContainerReader final : public FrameReader {
   // END and the tail, after all frames. Returns the digests, none if the message has none.
   std::vector<uint32_t> finish();
 
-  // END's check, which names the message, after finish.
+  // END's check, after finish: it covers all that stands before it, and names the file.
   uint64_t end_check() const { return end_check_; }
 
   // Throws Error(bad_input) if anything follows.
@@ -113,13 +113,12 @@ class ContainerReader final : public FrameReader {
 
   InputStream& input_;
   uint64_t memory_;
-  uint64_t base_ = 0, k_ = 0;
+  uint64_t base_ = 0, k_ = 0, end_check_ = 0;
   FileKind kind_ = FileKind::message;
   bool has_message_ = false;
   Schema schema_;
   Message message_;
   Bytes tree_, metadata_, state_;
-  uint64_t end_check_ = 0;
   std::vector<uint32_t> lengths_;
   std::vector<BlockPlace> blocks_;
   Accounts accounts_;

@@ -18,7 +18,7 @@ constexpr uint64_t kTensorMemory = 1024;  // of what is kept for a tensor, more 
 class StoredMessage::Recorder final : public FrameReader {
  public:
   Recorder(StoredMessage& message, ContainerReader& reader, const DecompressOptions& options)
-      : message_(message), options_(options), id_(id_of(message.schema_, message.message_)), reader_(reader) {}
+      : message_(message), id_(id_of(message.schema_, message.message_)), reader_(reader), options_(options) {}
 
   const MessageId& id() const { return id_; }
 
@@ -31,31 +31,48 @@ class StoredMessage::Recorder final : public FrameReader {
     complete_plan(plan, options_);
     message_.sides_.push_back(plan.side);
     message_.first_frames_.push_back(message_.offsets_.size() - 1);
-    message_.restored_.push_back(restore_tensor(plan, place, frame, plan.info.dtype));
+    message_.restored_.push_back(restore_tensor(plan, place, frame, output_info(plan.info, options_.dtype).dtype));
   }
 
  private:
   StoredMessage& message_;
-  const DecompressOptions& options_;
   const MessageId id_;
   uint64_t chunk_len(size_t tensor) const { return message_.schema_.chunk_len(message_.schema_.tensors[tensor]); }
 
   ContainerReader& reader_;
+  const DecompressOptions& options_;
 };
 
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
                              Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side)
     : file_(std::move(file)), memory_(memory) {
-  in_file(file_->name(), [&] { read_whole(threads, progress, side, any_side); });
+  DecompressOptions options;
+  options.threads = threads;
+  options.memory = memory;
+  options.side_of = side_of(side);
+  options.may_lack_side = side == nullptr;
+  options.any_side = any_side;
+  in_file(file_->name(), [&] { read_whole(options, progress, FileKind::message, any_side ? nullptr : side.get()); });
 }
 
-void StoredMessage::read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side,
-                               bool any_side) {
+StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, const DecompressOptions& options,
+                             Progress& progress, FileKind kind)
+    : file_(std::move(file)), memory_(options.memory) {
+  in_file(file_->name(), [&] { read_whole(options, progress, kind, nullptr); });
+}
+
+// `side`: which the message must have been made for, if it says so; null: nothing to compare.
+void StoredMessage::read_whole(const DecompressOptions& given, Progress& progress, FileKind kind,
+                               const SideInfo* side) {
   InputStream input(file_);
   ContainerReader reader(input, memory_);
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
+  const bool fits = reader.kind() == kind || (kind == FileKind::message && reader.kind() == FileKind::sum);
+  if (!fits) {
+    throw Error(Exit::usage,
+                "is " + std::string(kind_text(reader.kind())) + ": " + std::string(kind_text(kind)) + " was expected");
+  }
   check_holds_tensors(reader.kind(), reader.schema());
-  if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
   schema_ = reader.schema();
   message_ = reader.message();
   schemes_ = parse_schemes(schema_);
@@ -68,16 +85,14 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress, const std::
   check_table();
   frame_seed_ = reader.frame_seed();
 
-  DecompressOptions options;
+  if (asks_for_set(schema_) && !given.places_of) {
+    throw Error(Exit::usage, "answers an index set, without which it cannot be read: --at SET, where there is one");
+  }
+  DecompressOptions options = given;
   options.wanted = [](const TensorInfo&) { return true; };
-  options.threads = threads;
-  options.memory = memory_;
-  options.side_of = side_of(side);
-  options.may_lack_side = side == nullptr;
   Unsettled unsettled;
   options.unsettled = &unsettled;
-  options.any_side = any_side;
-  if (side && !any_side) side->check(schema_, message_);
+  if (side != nullptr) side->check(schema_, message_);
   progress.total += total_bytes(schema_);
   Recorder recorder(*this, reader, options);
   const std::vector<uint32_t> decoded =
@@ -89,6 +104,8 @@ void StoredMessage::read_whole(unsigned threads, Progress& progress, const std::
   if (!reader.tree().empty()) parse_tree(reader.tree());
   accounts_ = reader.accounts();
   blocks_ = reader.blocks();
+  tree_ = reader.tree();
+  end_check_ = reader.end_check();
 }
 
 void StoredMessage::check_table() const {

@@ -38,12 +38,19 @@ class StoredMessage {
   StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory, Progress& progress,
                 const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false);
 
+  // The same of a file of another kind, or with what decoding needs beside it: of `options` places_of, seen, dtype (of
+  // what `convert` gives), threads and memory.
+  StoredMessage(std::shared_ptr<const RandomFile> file, const DecompressOptions& options, Progress& progress,
+                FileKind kind = FileKind::message);
+
   const RandomFile& file() const { return *file_; }
   const Schema& schema() const { return schema_; }
   const Message& message() const { return message_; }
   const Accounts& accounts() const { return accounts_; }
   const std::vector<TensorTally>& tallies() const { return tallies_; }  // one a tensor
   const std::vector<ContainerReader::BlockPlace>& blocks() const { return blocks_; }
+  const Bytes& tree() const { return tree_; }        // unwrapped; empty if there is none
+  uint64_t end_check() const { return end_check_; }  // ContainerReader::end_check
   uint64_t memory() const { return memory_; }
 
   size_t tensors() const { return schema_.tensors.size(); }
@@ -81,7 +88,7 @@ class StoredMessage {
  private:
   class Recorder;
 
-  void read_whole(unsigned threads, Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side);
+  void read_whole(const DecompressOptions& given, Progress& progress, FileKind kind, const SideInfo* side);
   void check_table() const;
   void read_frame_at(uint64_t number, const FramePlace& place, FrameBytes& frame) const;
 
@@ -93,6 +100,8 @@ class StoredMessage {
   std::vector<ContainerReader::BlockPlace> blocks_;
   std::vector<TensorTally> tallies_;
   std::vector<KnownScheme> schemes_;
+  Bytes tree_;
+  uint64_t end_check_ = 0;
   uint64_t frame_seed_ = 0;               // of the first frame's check
   std::vector<uint64_t> offsets_;         // of frames
   std::vector<uint64_t> first_frames_;    // of tensors, among them

@@ -85,8 +85,8 @@ class ValueEncoder final : public TensorEncoder {
   Bytes stored() const override { return encoder_->decoder().stored(); }
 
   uint64_t encode(Range range, bool forms, Workspace& work, Frame& frame) const override {
-    work.values.resize(static_cast<size_t>(range.count));
     const Decoder& decoder = encoder_->decoder();
+    work.values.resize(decoder.is_digested() ? static_cast<size_t>(range.count) : 0);
     fit_code(decoder, work.code);
     encoder_->encode(range, work.code, work.values);
     work.beyond_type = type_.code == DType::f2 ? count_beyond_float16(work.values) : 0;

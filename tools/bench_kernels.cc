@@ -15,6 +15,7 @@
 #include "codec/coders/rans.h"
 #include "codec/kernels/hadamard.h"
 #include "codec/kernels/kernels.h"
+#include "codec/sketch.h"
 
 using namespace gradcodec;
 
@@ -53,6 +54,44 @@ void run(benchmark::State& state, const Body& body) {
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * kLen * sizeof(float)));
+}
+
+// The floats, as schemes see them.
+class Floats final : public Tensor {
+ public:
+  uint64_t size() const override { return kLen; }
+  std::span<const uint64_t> shape() const override { return shape_; }
+  std::span<const float> read(Range range, std::span<float>) const override {
+    return std::span(data().x).subspan(range.first, range.count);
+  }
+
+ private:
+  std::array<uint64_t, 1> shape_ = {kLen};
+};
+
+// range(0) rows, 500,000 columns; range(1): cells are whole numbers.
+SketchLayout sketch_of(const benchmark::State& state) {
+  SketchLayout layout;
+  layout.rows = static_cast<uint32_t>(state.range(0));
+  layout.cols = 500'000;
+  layout.type = state.range(1) == 0 ? CellType::f32 : CellType::i64;
+  layout.exponent = state.range(1) == 0 ? 0 : 32;
+  layout.hash = kDraws;
+  return layout;
+}
+
+const Inputs kInputs = {Random({1, {}, {}}, 0), 0, kChunkLen};
+
+void sketch(benchmark::State& state) {
+  data();
+  for (auto _ : state) benchmark::DoNotOptimize(Table::of(Floats(), sketch_of(state), kInputs));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * kLen * sizeof(float)));
+}
+
+void estimate(benchmark::State& state) {
+  data();
+  const Table table = Table::of(Floats(), sketch_of(state), kInputs);
+  run(state, [&](size_t at, size_t n) { table.estimate(at, std::span(data().decoded).subspan(at, n)); });
 }
 
 kernels::Lattice lattice_of(const benchmark::State& state) {
@@ -320,6 +359,8 @@ BENCHMARK(levels_encode)->Arg(4)->Arg(16)->Arg(256)->Arg(65536);
 BENCHMARK(levels_decode)->Arg(16)->Arg(65536);
 BENCHMARK(rotate)->Arg(8)->Arg(12)->Arg(13)->Arg(18);
 BENCHMARK(rotate_in_cache)->Arg(8)->Arg(12)->Arg(13)->Arg(18);
+BENCHMARK(sketch)->ArgsProduct({{1, 5}, {0, 1}});
+BENCHMARK(estimate)->ArgsProduct({{1, 5, 7}, {0, 1}});
 BENCHMARK(widen)->Arg(0)->Arg(1);
 BENCHMARK(narrow_to_nearest)->Arg(0)->Arg(1);
 BENCHMARK(narrow_stochastically)->Arg(0)->Arg(1);

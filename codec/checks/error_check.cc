@@ -131,6 +131,9 @@ void ErrorSums::add(const ErrorSums& other) {
   coordinate_limit = std::max(coordinate_limit, other.coordinate_limit);
   coordinate_spread = std::max(coordinate_spread, other.coordinate_spread);
   laws_vary |= other.laws_vary;
+  if (other.balance && (!balance || other.balance->excess * balance->bound > balance->excess * other.balance->bound)) {
+    balance = other.balance;
+  }
   if (!fault) fault = other.fault;
   if (!first_outside) first_outside = other.first_outside;
   outside += other.outside;
@@ -387,6 +390,37 @@ void ErrorCheck::judge_coordinates(Range range, const Room& room, ErrorSums& out
   }
 }
 
+// What float32 rounds of decoded values, half a unit of |x|, may bring an error over a limit on one side alone. So far
+// above is 3/2 units and more, above half a unit and more: the first is no more likely than to be below by half a unit.
+void ErrorCheck::count_sides(Room& room) {
+  const Sample& sample = room.current.sample();
+  for (size_t i = 0; i < room.current.size(); ++i) {
+    const auto x = static_cast<double>(sample.target[i]);
+    const double e = static_cast<double>(sample.decoded[i]) - x, unit = std::fabs(x) * 0x1p-23;
+    if (!std::isfinite(e)) continue;
+    room.sides[0][i] += e > 1.5 * unit ? 1 : 0;
+    room.sides[1][i] += e > 0.5 * unit ? 1 : 0;
+    room.sides[2][i] += e < -0.5 * unit ? 1 : 0;
+    room.sides[3][i] += e < -1.5 * unit ? 1 : 0;
+  }
+}
+
+// Of a sum of n signs, none more likely + than -, P(sum >= t) <= exp(-t^2 / (2 n)) (Hoeffding, JASA 58, 1963).
+void ErrorCheck::judge_balance(Range range, const Room& room, ErrorSums& out) const {
+  const double l = std::log(2 * static_cast<double>(trials_.size()) / options_.level);
+  const auto judge = [&](uint64_t index, uint32_t one, uint32_t other) {
+    if (one <= other) return;
+    const double count = static_cast<double>(one) + static_cast<double>(other);
+    const Balance here{static_cast<double>(one) - static_cast<double>(other), std::sqrt(2 * count * l), index,
+                       (static_cast<double>(one) - static_cast<double>(other)) / count};
+    if (!out.balance || here.excess * out.balance->bound > out.balance->excess * here.bound) out.balance = here;
+  };
+  for (size_t i = 0; i < room.current.size(); ++i) {
+    judge(range.first + i, room.sides[0][i], room.sides[2][i]);
+    judge(range.first + i, room.sides[3][i], room.sides[1][i]);
+  }
+}
+
 void ErrorCheck::begin(uint64_t chunk, Room& room) const {
   room.current.begin(dither());
   room.earlier.resize(earlier_chunks(chunk).size());
@@ -448,6 +482,7 @@ ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room, const std::function<vo
     if (trial == 0) {
       room.sum.assign(view.size(), 0.0);
       room.weighted = room.sum;
+      for (auto& side : room.sides) side.assign(is_balanced() ? view.size() : 0, 0);
     }
     if (view.new_laws()) {
       if (trial > 0) add_linear(room, out);
@@ -459,6 +494,7 @@ ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room, const std::function<vo
     if (out.decoder_fault.empty()) out.decoder_fault = view.sample().decoder_fault;
     if (out.transform_fault.empty()) out.transform_fault = view.sample().transform_fault;
     add_trial(range, trial, room, out);
+    if (is_balanced()) count_sides(room);
     add_elsewhere(chunk, trial, room, out);
     out.add(once);
     after_trial();
@@ -466,6 +502,7 @@ ErrorSums ErrorCheck::measure(uint64_t chunk, Room& room, const std::function<vo
   add_linear(room, out);
   for (const double sum : room.sum) out.s2 += sum * sum;
   if (!out.laws_vary && trials_.count() > 1) judge_coordinates(range, room, out);
+  if (is_balanced()) judge_balance(range, room, out);
   return out;
 }
 

@@ -64,6 +64,14 @@ struct SupportFault {
   bool vector = false;
 };
 
+// Of an element whose error is as likely e as -e: how often it was above and below 0, which is odd.
+struct Balance {
+  double excess = 0;  // of one side over the other
+  double bound = 0;   // what it may reach
+  uint64_t index = 0;
+  double share = 0;  // excess of how many
+};
+
 // What one message gives, where no law says how messages spread, or where each of them is promised something.
 struct MessageSums {
   double e2 = 0, along = 0;             // ||e||^2 and <e, x>, e the whole of decoded - target, x the target
@@ -89,6 +97,7 @@ struct ErrorSums {
   uint64_t coordinate_index = 0;
   double coordinate_limit = 0, coordinate_spread = 0;  // largest limit of |S| / R, and largest sigma, in steps
   bool laws_vary = false;                              // from trial to trial
+  std::optional<Balance> balance;                      // of the worst element
   std::optional<SupportFault> fault;                   // the first
   std::optional<uint64_t> first_outside;               // of any trial
   uint64_t outside = 0;                                // elements of all trials
@@ -104,7 +113,8 @@ class ErrorCheck {
   struct Room {
     ErrorView current, other;
     std::vector<ErrorView> earlier;
-    std::vector<double> sum, weighted;   // S, and what of it is in the linear sums
+    std::vector<double> sum, weighted;           // S, and what of it is in the linear sums
+    std::array<std::vector<uint32_t>, 4> sides;  // how often an error was far above, above, below, far below 0
     std::vector<double> x, sharp, size;  // weights: x, x / max(sigma^2, s^2 / 16), |x|; 0 where there is no chance
   };
 
@@ -145,6 +155,9 @@ class ErrorCheck {
   void add_elsewhere(uint64_t chunk, uint64_t trial, Room& room, ErrorSums& out) const;
   static void add_linear(Room& room, ErrorSums& out);
   void judge_coordinates(Range range, const Room& room, ErrorSums& out) const;
+  bool is_balanced() const { return promise_ && promise_->symmetric && laws_.unknown > 0; }
+  static void count_sides(Room& room);
+  void judge_balance(Range range, const Room& room, ErrorSums& out) const;
   const BinomialLimits& limits() const;
 
   const Trials& trials_;

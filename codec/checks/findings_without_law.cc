@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "codec/checks/evidence.h"
@@ -21,13 +22,16 @@ class Numbers {
       : messages_(evidence.sums.messages),
         sums_(evidence.sums),
         promise_(evidence.promise),
+        level_(evidence.options.level),
+        size_(evidence.size),
         r_(static_cast<double>(messages_.size())) {}
 
   std::vector<Finding> all() {
     bias_overall();
     for (unsigned w = 0; w < kWeights; ++w) linear(w);
-    out_.push_back(absent("coordinate", "each element unbiased (steps)", std::string(kNoLaw)));
+    coordinate();
     error();
+    squared_error();
     variance();
     for (Finding& finding : out_) {
       for (double* number : {&finding.measured, &finding.low, &finding.high, &finding.z}) {
@@ -96,6 +100,52 @@ class Numbers {
     finding.z = t.value / t.deviation * std::sqrt(r_);
   }
 
+  // The law of the errors is not known, but that each is as likely e as -e: a test, at any number of messages.
+  void coordinate() {
+    if (!promise_ || !promise_->symmetric) {
+      out_.push_back(absent("coordinate", "each element unbiased (steps)", std::string(kNoLaw)));
+      return;
+    }
+    Finding finding = absent("coordinate", "each error as often above 0 as below (share of messages)", "");
+    const double needed = std::ceil(2 * std::log(2 * static_cast<double>(size_) / level_));
+    finding.verdict = r_ >= needed ? Verdict::kept : Verdict::undecided;
+    if (r_ < needed) finding.trials_needed = static_cast<uint64_t>(needed);
+    finding.smallest = std::min(1.0, std::sqrt(needed / r_) + 1.3 / std::sqrt(r_));
+    if (sums_.balance) {
+      const Balance& worst = *sums_.balance;
+      finding.measured = worst.share;
+      finding.bound = worst.bound * worst.share / worst.excess;
+      finding.note = "element " + std::to_string(worst.index);
+      if (worst.excess > worst.bound) finding.verdict = Verdict::broken;
+    }
+    out_.push_back(std::move(finding));
+  }
+
+  // Of independent messages, whatever their law: the product of 1 - b + b ||e||^2 / (omega ||x||^2) is on average at
+  // most 1, for b from 0 to 1, so that it reaches 1 / level in at most that part of all runs (Markov). The mean over
+  // three b is one of these too.
+  void squared_error() {
+    if (!promise_ || !promise_->omega || !(sums_.norm2 > 0)) return;
+    constexpr std::array kBets = {0.02, 0.2, 0.8};
+    constexpr double kSlack = 1 + 0x1p-18;  // what float32 rounds
+    std::array<double, kBets.size()> log_e = {};
+    Finding finding = absent("squared error", "expected ||e||^2 <= omega ||x||^2 (part of it)", "");
+    double ratio = 0;
+    for (const MessageSums& message : messages_) {
+      const double allowed = *promise_->omega * message.norm2 * kSlack;
+      // Nothing is allowed: then any error speaks against it, as far as float32 does not make it.
+      const double m = allowed > 0 ? message.e2 / allowed : message.e2 > message.norm2 * 0x1p-40 ? 1e300 : 0;
+      ratio += m / r_;
+      for (size_t j = 0; j < log_e.size(); ++j) log_e[j] += std::log(1 - kBets[j] + kBets[j] * m);
+    }
+    const double largest = *std::max_element(log_e.begin(), log_e.end());
+    double mean = 0;
+    for (const double one : log_e) mean += std::exp(one - largest) / static_cast<double>(log_e.size());
+    finding.measured = ratio;
+    finding.verdict = largest + std::log(mean) >= -std::log(level_) ? Verdict::broken : Verdict::kept;
+    out_.push_back(std::move(finding));
+  }
+
   void error() {
     const Mean e2 = mean_of([](const MessageSums& message) { return message.e2; });
     const double norm2 = sums_.norm2 / r_;
@@ -115,6 +165,8 @@ class Numbers {
   const std::vector<MessageSums>& messages_;
   const ErrorSums& sums_;
   const std::optional<Promise>& promise_;
+  const double level_;
+  const uint64_t size_;
   const double r_;
   std::vector<Finding> out_;
 };

@@ -13,7 +13,7 @@ namespace {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> found = simd_targets();
-    found.push_back({"scalar", nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+    found.push_back({"scalar", nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
     return found;
   }();
   return all;
@@ -41,6 +41,7 @@ const RansKernels* rans_kernels() { return chosen().load(std::memory_order_acqui
 const HadamardTable* hadamard_table() { return chosen().load(std::memory_order_acquire)->hadamard; }
 
 const NestedTable* nested_table() { return chosen().load(std::memory_order_acquire)->nested; }
+const SketchTable* sketch_table() { return chosen().load(std::memory_order_acquire)->sketch; }
 
 void philox_words(const Draws& draws, uint64_t first, size_t n, uint32_t* words) {
   const Table* simd = table();

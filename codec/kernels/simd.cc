@@ -322,7 +322,7 @@ std::vector<Target> simd_targets() {
     const Table* table = HWY_DYNAMIC_DISPATCH(get_table)();
     if (table == nullptr) continue;
     found.push_back({hwy::TargetName(target), table, chosen_byte_table(), chosen_half_table(), chosen_level_table(),
-                     chosen_rans_kernels(), chosen_hadamard_table(), chosen_nested_table()});
+                     chosen_rans_kernels(), chosen_hadamard_table(), chosen_nested_table(), chosen_sketch_table()});
   }
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return found;

@@ -82,6 +82,16 @@ struct NestedTable {
                  const Nesting& nesting, int32_t* fine, float* out);
 };
 
+// simd_sketch.cc. Medians are of the elements alone that fill whole vectors, and it is returned how many those are; the
+// others take all.
+struct SketchTable {
+  void (*terms)(PlainDraws draws, uint64_t first, const float* x, size_t n, uint32_t cols, uint32_t* buckets,
+                float* terms);
+  void (*row)(PlainDraws draws, uint64_t first, size_t n, uint32_t cols, const float* row, float* out);
+  size_t (*medians)(const float* rows, size_t stride, unsigned count, size_t n, float* out);
+  size_t (*whole_medians)(const int64_t* rows, size_t stride, unsigned count, size_t n, int64_t* out);
+};
+
 // For each set of lanes, as bits: the word, counted from 0, that lane j of the set takes. Where a vector has no more
 // than eight lanes.
 struct RansExpand {
@@ -110,6 +120,7 @@ const LevelTable* chosen_level_table();
 const RansKernels* chosen_rans_kernels();
 const HadamardTable* chosen_hadamard_table();
 const NestedTable* chosen_nested_table();
+const SketchTable* chosen_sketch_table();
 
 struct Target {
   std::string name;
@@ -120,12 +131,14 @@ struct Target {
   const RansKernels* rans;
   const HadamardTable* hadamard;
   const NestedTable* nested;
+  const SketchTable* sketch;
 };
 
 // Of the instruction set in use; null for the scalar kernels.
 const RansKernels* rans_kernels();
 const HadamardTable* hadamard_table();
 const NestedTable* nested_table();
+const SketchTable* sketch_table();
 
 // Those that this machine can run, best first.
 std::vector<Target> simd_targets();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "codec/exact.h"
 #include "codec/indices.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double kMaxRegular = 0x1p126;
 constexpr double kMinNormal = 0x1p-126;    // below it float32 has not all its bits
+constexpr uint32_t kZeroKey = 0x7FFFFFFF;  // of what is 0 or not regular
 constexpr double kRounding = 1 + 0x1p-30;  // bounds that hold with equality, but for float64
 
 // Of the calling thread: the newest.
@@ -22,6 +24,11 @@ thread_local const KeptTensor::Found* newest_found = nullptr;
 void scatter(std::span<const float> values, std::span<const uint32_t> places, std::span<float> out) {
   std::fill(out.begin(), out.end(), 0.0F);
   for (size_t i = 0; i < places.size(); ++i) out[places[i]] = values[i];
+}
+
+// 0 where there is a value, for select_smallest: the count of each chunk is all it has to say.
+void nonzero_keys(std::span<const float> x, std::span<uint32_t> keys) {
+  for (size_t i = 0; i < x.size(); ++i) keys[i] = magnitude_key(x[i]) == kZeroKey ? 1 : 0;
 }
 
 float magnitude_of_key(uint32_t key) { return std::bit_cast<float>(0x7FFFFFFF - key); }
@@ -35,6 +42,22 @@ Range Kept::of_chunk(Range range) const {
                    : static_cast<uint64_t>(std::upper_bound(cuts.begin(), cuts.end(), range.first) - cuts.begin());
   const uint64_t first = chunk == 0 ? 0 : ends[static_cast<size_t>(chunk - 1)];
   return {first, ends[static_cast<size_t>(chunk)] - first};
+}
+
+void Kept::list_given(Range range, std::vector<uint32_t>& places) const {
+  places.resize(static_cast<size_t>(range.count));
+  if (set == nullptr) {
+    std::iota(places.begin(), places.end(), 0U);
+    return;
+  }
+  Room<float> room;
+  const std::span<const float> marks = set->read(range, room.first(range.count));
+  uint32_t* to = places.data();
+  for (size_t i = 0; i < marks.size(); ++i) {
+    *to = static_cast<uint32_t>(i);
+    to += marks[i] != 0 ? 1 : 0;
+  }
+  places.resize(static_cast<size_t>(to - places.data()));
 }
 
 bool Kept::is_exception(uint32_t bits) const {
@@ -52,7 +75,8 @@ std::unique_ptr<Decoder> SparseDecoder::restore(Kept known, ByteReader& stored, 
   kept->cuts.assign(inputs.ends.begin(), inputs.ends.end());
   const Chunks chunks(inputs.size, inputs);
   uint64_t end = 0;
-  for (uint64_t i = 0; i < chunks.count(); ++i) {
+  if (kept->given) count_given(*kept, inputs);
+  for (uint64_t i = 0; i < chunks.count() && !kept->given; ++i) {
     const uint64_t count = stored.get_varint();
     if (count > chunks[i].count) stored.fail("says that more of a chunk is kept than it has");
     end += count;
@@ -77,7 +101,7 @@ Bytes SparseDecoder::stored() const {
   Bytes out;
   uint64_t before = 0;
   for (const uint64_t end : kept_->ends) {
-    put_varint(out, end - before);
+    if (!kept_->given) put_varint(out, end - before);
     before = end;
   }
   if (kept_->draws && kept_->size > 0) put(out, kept_->last);
@@ -86,13 +110,13 @@ Bytes SparseDecoder::stored() const {
 }
 
 std::optional<uint64_t> SparseDecoder::params_size(Range) const {
-  if (kept_->draws) return 0;
+  if (!kept_->lists()) return 0;
   return std::nullopt;
 }
 
 void SparseDecoder::take_params(Range range, ByteReader& payload, Code& code) const {
   code.params.clear();
-  if (kept_->draws) return;
+  if (!kept_->lists()) return;
   const ByteView before = payload.rest();
   Room<uint32_t> places;
   take_indices(payload, kept_->of_chunk(range).count, range.count, places.vector());
@@ -100,7 +124,7 @@ void SparseDecoder::take_params(Range range, ByteReader& payload, Code& code) co
 }
 
 StreamShapes SparseDecoder::streams(const Code&, Range range) const {
-  if (inner_ != nullptr) return {};
+  if (inner_ != nullptr || kept_->ones) return {};
   return exact_shapes(kept_->of_chunk(range).count);
 }
 
@@ -113,6 +137,7 @@ std::string SparseDecoder::describe() const {
 
 void SparseDecoder::list_places(const Code& code, Range range, std::vector<uint32_t>& places) const {
   const uint64_t count = kept_->of_chunk(range).count;
+  if (kept_->given) return kept_->list_given(range, places);
   if (!kept_->draws) {
     ByteReader params(code.params, "a chunk's list of places");
     return take_indices(params, count, range.count, places);
@@ -133,6 +158,8 @@ void SparseDecoder::decode(const Code& code, Range range, std::span<float> out) 
   const std::span<float> values = room.first(part.count);
   if (inner_ != nullptr) {
     inner_->decode(*code.inner, part, values);
+  } else if (kept_->ones) {
+    std::fill(values.begin(), values.end(), 1.0F);
   } else {
     take_exact(code.streams, values);
   }
@@ -181,6 +208,9 @@ void SparseDecoder::laws(const Code& code, Range range, std::span<const float> t
       below.assign(values.size(), Law());
     } else if (inner_ != nullptr) {
       inner_->laws(*code.inner, kept_->of_chunk(range), values, below);
+    } else if (kept_->ones) {
+      std::transform(values.begin(), values.end(), below.begin(),
+                     [](float x) { return Law::at(1 - static_cast<double>(x)); });
     }
     for (size_t i = 0; i < below.size(); ++i) laws[places.vector()[i]] = below[i];
   }
@@ -223,10 +253,13 @@ Range KeptTensor::chunk(size_t i) const {
 }
 
 void KeptTensor::list_places(Range range, std::span<const float> x, std::vector<uint32_t>& places) const {
+  if (kept_->given) return kept_->list_given(range, places);
   Room<uint32_t> room;
   const std::span<uint32_t> keys = room.first(range.count);
   if (kept_->draws) {
     kernels::philox_words(*kept_->draws, range.first, keys.size(), keys.data());
+  } else if (kept_->ones) {
+    nonzero_keys(x, keys);
   } else {
     magnitude_keys(x, keys);
   }
@@ -309,7 +342,7 @@ void SparseEncoder::encode(Range range, Code& code, std::span<float> decoded) co
     const auto bits = std::bit_cast<uint32_t>(x[i]);
     if (kept_->is_exception(bits)) code.exceptions.push_back({i, bits});
   }
-  if (!kept_->draws) put_indices(code.params, places.vector(), range.count);
+  if (kept_->lists()) put_indices(code.params, places.vector(), range.count);
   std::span<const float> kept = values;
   if (inner_) {
     code.streams.clear();
@@ -317,6 +350,9 @@ void SparseEncoder::encode(Range range, Code& code, std::span<float> decoded) co
     const KeptTensor::Found found(below_, part, values);
     inner_->encode(part, code.below(), below);
     kept = below;
+  } else if (kept_->ones) {
+    code.streams.clear();
+    std::fill(values.begin(), values.end(), 1.0F);
   } else {
     put_exact(values, code.streams);
   }
@@ -345,13 +381,34 @@ double SparseEncoder::energy(bool dropped) const {
   return total;
 }
 
+double SparseEncoder::energy_of_ones() const {
+  double total = 0;
+  Room<float> room;
+  Room<uint32_t> places;
+  for (size_t i = 0; i < kept_->ends.size(); ++i) {
+    const Range range = below_.chunk(i);
+    const std::span<const float> x = tensor_.read(range, room.first(range.count));
+    below_.list_places(range, x, places.vector());
+    for (const uint32_t place : places.vector()) {
+      const double error = 1 - static_cast<double>(x[place]);
+      total += error * error;
+    }
+  }
+  return total;
+}
+
 Promise SparseEncoder::own_promise() const {
   Promise promise;
+  if (kept_->ones) {
+    promise.variance = energy_of_ones();
+    return promise;
+  }
   if (!kept_->draws) {
     promise.projection = true;
     promise.delta = delta_;
     promise.variance = energy(true);
-    if (kept_->size > 0) promise.max_error = static_cast<double>(magnitude_of_key(kept_->last));  // of what is dropped
+    if (kept_->size > 0 && !kept_->given)
+      promise.max_error = static_cast<double>(magnitude_of_key(kept_->last));  // of what is dropped
     return promise;
   }
   promise.unbiased = true;
@@ -381,7 +438,9 @@ Promise SparseEncoder::promise() const {
     return both;
   }
   if (own.max_error && below.max_error) both.max_error = std::max(*own.max_error, *below.max_error);
-  if (below.variance) both.variance = *own.variance + *below.variance;
+  // An exception that is asked for is 0 to the scheme below, whose error there is then replaced.
+  const bool replaced = kept_->given && below_.any_exceptions();
+  if (below.variance && !replaced) both.variance = *own.variance + *below.variance;
   return both;
 }
 
@@ -412,6 +471,43 @@ std::span<const float> SparseEncoder::Limited::read(Range range, std::span<float
     if (!encoder.kept_->is_exception(std::bit_cast<uint32_t>(value))) value = limited[i];
   }
   return out;
+}
+
+void count_given(Kept& kept, const Inputs& inputs) {
+  if (kept.set != nullptr && kept.set->size() != inputs.size) {
+    throw Error(Exit::bad_input, "the index set is of a tensor of " + std::to_string(kept.set->size()) +
+                                     " elements, not of " + std::to_string(inputs.size));
+  }
+  const Chunks chunks(inputs.size, inputs);
+  Room<uint32_t> places;
+  uint64_t end = 0;
+  for (uint64_t i = 0; i < chunks.count(); ++i) {
+    kept.list_given(chunks[i], places.vector());
+    kept.ends.push_back(end += places.vector().size());
+  }
+}
+
+Selection select_nonzero(const Tensor& tensor, const Inputs& inputs) {
+  Selection selection;
+  const auto look = [](Range, std::span<const float> x) {
+    return static_cast<uint64_t>(
+        std::count_if(x.begin(), x.end(), [](float value) { return magnitude_key(value) != kZeroKey; }));
+  };
+  scan_chunks(tensor, inputs, look, [&](uint64_t count) { selection.kept.push_back(count); });
+  return selection;
+}
+
+std::shared_ptr<const Kept> given_of(const Tensor& tensor, const Inputs& inputs) {
+  auto kept = std::make_shared<Kept>();
+  kept->size = tensor.size();
+  kept->chunk_len = inputs.chunk_len;
+  kept->cuts.assign(inputs.ends.begin(), inputs.ends.end());
+  kept->given = true;
+  kept->set = inputs.side;
+  Inputs sized = inputs;
+  sized.size = tensor.size();
+  count_given(*kept, sized);
+  return kept;
 }
 
 std::shared_ptr<const Kept> kept_of(const Tensor& tensor, const Selection& selection, Kept known,

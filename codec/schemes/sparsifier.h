@@ -1,7 +1,7 @@
-// What top-k, threshold and random-k share: some elements of each chunk are kept, and are a tensor of their own for the
-// scheme below, or are stored exactly if there is none; the others decode to +0. Which are kept is a selection by key
-// (codec/selection.h): by magnitude, and then the places are listed in the chunk; or by a random word, and then the
-// decoder draws them again.
+// What top-k, threshold, random-k, at and mask share: some elements of each chunk are kept, and are a tensor of their
+// own for the scheme below, or are stored exactly if there is none; the others decode to +0. Which are kept is a
+// selection by key (codec/selection.h): by magnitude, and then the places are listed in the chunk; or by a random word,
+// and then the decoder draws them again. Or both sides have a set of places (at). Of mask the places are all there is.
 //
 // Values that are not regular are exceptions of this stage, and 0 to all that follows.
 // SPDX-License-Identifier: Apache-2.0
@@ -33,6 +33,9 @@ struct Kept {
   uint32_t last = 0;                    // of the selection; a decoder has it only if places are drawn
   std::optional<kernels::Draws> draws;  // whose words are the keys; else the keys are those of magnitudes
   bool shared = false;                  // whether the draws are of the step
+  bool given = false;                   // places are those where `set` is not 0; all, if it is null
+  const Tensor* set = nullptr;          // outlives this
+  bool ones = false;                    // places are those that are not 0, and all that is said of them is that
 
   uint64_t count() const { return ends.empty() ? 0 : ends.back(); }
 
@@ -41,6 +44,12 @@ struct Kept {
 
   // Which part of what is kept is of the chunk `range`.
   Range of_chunk(Range range) const;
+
+  // Whether places stand in each chunk.
+  bool lists() const { return !draws && !given; }
+
+  // Of those that are given.
+  void list_given(Range range, std::vector<uint32_t>& places) const;
 
   // Whether the float32 of these bits is an exception: it is not regular, or once it is scaled it is not, or is so
   // small that float32 would round it more than others.
@@ -52,7 +61,7 @@ class SparseDecoder final : public Decoder, public Summable {
   // `inner`, of what is kept, may be null; it outlives this.
   SparseDecoder(std::shared_ptr<const Kept> kept, const Decoder* inner) : kept_(std::move(kept)), inner_(inner) {}
 
-  // `kept`: only draws and shared are set.
+  // `kept`: only draws and shared, or given and set, or ones, are set.
   static std::unique_ptr<Decoder> restore(Kept kept, ByteReader& stored, const Inputs& inputs);
 
   Bytes stored() const override;
@@ -154,6 +163,7 @@ class SparseEncoder final : public Encoder {
   const Promise& inner_promise() const;
   Promise own_promise() const;
   double energy(bool dropped) const;
+  double energy_of_ones() const;  // of 1 less what is kept
 
   const Tensor& tensor_;
   std::shared_ptr<const Kept> kept_;
@@ -167,7 +177,17 @@ class SparseEncoder final : public Encoder {
   mutable Promise inner_promise_;  // once it was asked for
 };
 
-// The selection as both sides have it. `kept`: only draws and shared are set.
+// Counts what is kept of each chunk, of a set that is given; kept.ends is empty before. Throws Error(bad_input) if the
+// set is of another number of elements.
+void count_given(Kept& kept, const Inputs& inputs);
+
+// What inputs.side marks: as both sides have it.
+std::shared_ptr<const Kept> given_of(const Tensor& tensor, const Inputs& inputs);
+
+// The regular values that are not 0.
+Selection select_nonzero(const Tensor& tensor, const Inputs& inputs);
+
+// The selection as both sides have it. `kept` as for SparseDecoder::restore.
 std::shared_ptr<const Kept> kept_of(const Tensor& tensor, const Selection& selection, Kept kept, const Inputs& inputs);
 
 }  // namespace gradcodec

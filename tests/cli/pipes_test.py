@@ -458,10 +458,12 @@ class Options(support.CliTest):
         self.assertEqual(len(starts), 1, coders)
 
     def test_examples_and_pages_of_schemes_are_there(self):
+        self.ok("compress", support.DATA / "fc.h5", "-q", "-o", self.dir / "some", "--scheme", "topk:k=1%")
+        self.ok("decompress", self.dir / "some", "-q", "--top=1%", "--indices", self.dir / "round.indices")
         for scheme in json.loads(self.ok("schemes", "--json").out):
             command = scheme["example"].split()
             self.assertEqual(command[:3], ["gradcodec", "compress", "grads.h5"])
-            self.ok("compress", support.DATA / "fc.h5", "-f", "-q", "-o", self.dir / "o", *command[3:])
+            self.ok("compress", support.DATA / "fc.h5", "-f", "-q", "-o", "o", *command[3:], cwd=self.dir)
             self.assertTrue((support.DATA.parents[1] / scheme["specification"]).is_file(), scheme["specification"])
 
     def test_help_and_version(self):

@@ -90,6 +90,11 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"momentum", {"momentum/topk:k=1%", "momentum:m=0/topk:k=5%/dqsg:levels=255", "momentum:m=1/threshold:t=0.01"}},
       {"diana",
        {"diana/qsgd:s=4", "diana:alpha=1/randk:k=10%", "diana/rotate:block=16/dqsg:levels=5", "diana/natural"}},
+      {"countsketch",
+       {"countsketch:rows=1,cols=1", "countsketch:rows=5,cols=10%", "countsketch:rows=63,cols=1%",
+        "countsketch:rows=3,cols=100,scope=run"}},
+      {"at", {"at"}},
+      {"mask", {"mask"}},
       {"rotq", {"rotq:bits=2", "rotq:bits=3,block=2", "rotq:bits=4,block=262144,shared=yes"}}};
   const auto found = known.find(scheme.name());
   INFO("add edge texts for " << scheme.name());

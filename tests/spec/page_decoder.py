@@ -298,7 +298,7 @@ class Schema:
 class Decoder:
     """One tensor's: stored parameters, then chunks."""
 
-    def __init__(self, schema, ordinal, keys, stored, sides):
+    def __init__(self, schema, ordinal, keys, stored, sides, mask=None):
         self.tensor, self.key, self.ordinal = schema.tensors[ordinal], keys[0], ordinal
         text, coder = schema.schemes[self.tensor.scheme]
         require(coder in CODERS, "a coder that is not here")
@@ -308,7 +308,7 @@ class Decoder:
             require(self.tensor.code in FLOATS, "scheme")
             length, size = schema.chunk_len(self.tensor), self.tensor.size
             chunks = [min(length, size - first) for first in range(0, size, length)]
-            place = Place(*keys, ordinal, self.tensor.shape, chunks, side=sides.get(self.tensor.name))
+            place = Place(*keys, ordinal, self.tensor.shape, chunks, side=sides.get(self.tensor.name), mask=mask)
             place.memory = lambda: schema.memory.setdefault("h/" + self.tensor.name, np.zeros(self.tensor.size))
             self.scheme = scheme_of(text, stored, place)
 
@@ -422,7 +422,7 @@ class Frames:
         self.lengths.append(size)
         return Reader(payload), form, exceptions
 
-    def tensor(self, schema, ordinal, keys):
+    def tensor(self, schema, ordinal, keys, mask=None):
         """Its digest and its elements' bytes."""
         tensor = schema.tensors[ordinal]
         length = schema.chunk_len(tensor)
@@ -430,12 +430,12 @@ class Frames:
         decoder, digested, elements = None, [], []
         if len(starts) > 1:
             stored, form, exceptions = self.next()
-            decoder = Decoder(schema, ordinal, keys, stored, self.sides)
+            decoder = Decoder(schema, ordinal, keys, stored, self.sides, mask)
             require(form == 0 and not exceptions and stored.left() == 0, "parameter frame")
         for first in starts:
             count = min(length, tensor.size - first)
             payload, form, exceptions = self.next()
-            decoder = decoder or Decoder(schema, ordinal, keys, payload, self.sides)
+            decoder = decoder or Decoder(schema, ordinal, keys, payload, self.sides, mask)
             listed = take_exceptions(payload, count) if exceptions else []
             require(bool(listed) == bool(exceptions), "exceptions")
             part = decoder.chunk(payload, form, listed, first, count)
@@ -473,8 +473,13 @@ def read_schema_file(data):
 
 # Of whose pages the line is "Draws: no".
 NO_DRAWS = ("raw", "bq", "uniform", "sign", "onebit", "topk", "threshold", "sum", "ef", "ec", "momentum", "diana",
-            "shrink")
+            "shrink", "at", "mask")
 MEMORIES = ("ef", "ec", "momentum", "diana")
+
+
+def keys_of(seed, worker, step):
+    """Of the message, of the step, of the run."""
+    return message_key(seed, worker, step), step_key(seed, step), message_key(seed, None, None)
 
 
 def draws(text):
@@ -498,13 +503,23 @@ def side_digest(schema, sides):
     return xxh3(b"".join(of(tensor) for tensor in schema.tensors if schema.schemes[tensor.scheme][0].startswith("ndqsg")))
 
 
-def decode_message(data, sides=None, memory=None):
+def read_index_set(data):
+    """rounds.md: {name: its mask}, and the set's name."""
+    sizes = {}
+    tensors = decode_message(data, kinds=(4,), sizes=sizes)
+    masks = {name: np.frombuffer(elements, np.uint8).reshape(sizes[name], -1).any(1) if elements else np.zeros(0, bool)
+             for name, elements in tensors.items()}
+    return masks, int.from_bytes(data[-16:-8], "little")
+
+
+def decode_message(data, sides=None, memory=None, index_set=None, kinds=(1, 3, 5), sizes=None):
     """{name: bytes of its elements} of a whole file. `sides`: side information, arrays by name. `memory`: {VECTOR/NAME:
-    float64 values} that the decoder has of the messages before, brought to the next step; none of the first."""
+    float64 values} that the decoder has of the messages before, brought to the next step; none of the first.
+    `index_set`: of read_index_set, for an answer to it. `sizes` receives how many elements there are."""
     sides = sides or {}
     reader = Reader(data)
     kind = take_prologue(reader)
-    require(kind in (1, 3, 5), "kind")
+    require(kind in kinds, "kind")
     check, k, tag, schema, states = 0, 0, None, None, 0
     while tag != 2:
         tag, body, check = take_block(reader, check)
@@ -532,16 +547,24 @@ def decode_message(data, sides=None, memory=None):
     worker = message.varint() if flags & 2 else None
     step = message.varint() if flags & 4 else None
     previous = message.uint(8) if flags & 16 else 0
-    require(not flags & 32 or message.uint(8) == side_digest(schema, sides), "side information")
+    side = message.uint(8) if flags & 32 else None
     require(message.left() == 0, "message's end")
+    if any(text == "at" or text.startswith("at/") for text, _ in schema.schemes):
+        require(side is not None and side == index_set[1], "index set")
+    else:
+        require(side is None or side == side_digest(schema, sides), "side information")
+    require(kind != 4 or all(text == "mask" for text, _ in schema.schemes), "an index set's schemes")
     needs = previous and any(text.startswith("diana") for text, _ in schema.schemes)
     require(kind == 3 or not needs or memory is not None, "memory of the messages before")
-    keys = message_key(seed or 0, worker, step), step_key(seed or 0, step)
+    keys = keys_of(seed or 0, worker, step)
     schema.memory = {} if memory is None else memory
     frames = Frames(reader, check, k, sides)
     digests, out = [], {}
     for ordinal, tensor in enumerate(schema.tensors):
-        its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys)
+        mask = index_set[0][tensor.name] if answers else None
+        if sizes is not None:
+            sizes[tensor.name] = tensor.size
+        its_digest, out[tensor.name] = frames.tensor(schema, ordinal, keys, mask)
         digests.append(its_digest)
     start = reader.at
     tag, body, _ = take_block(reader, frames.base + frames.k)
@@ -564,7 +587,7 @@ def decode_bare(schema_data, data, sides=None):
     seed = reader.uint(8)
     worker = reader.varint() if flags & 1 else None
     step = reader.varint() if flags & 2 else None
-    keys = message_key(seed, worker, step), step_key(seed, step)
+    keys = keys_of(seed, worker, step)
     digests, out = [], {}
     if sum(tensor.size for tensor in schema.tensors) > 2**22:
         frames = Frames(reader, xxh3(data[:reader.at], schema_digest), 0, sides)

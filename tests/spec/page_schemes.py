@@ -22,17 +22,19 @@ class Place:
     """Where a scheme stands: whose draws, which tensor, which chunks (how many elements each), which stage. `side`: its
     side information."""
 
-    def __init__(self, key, step_key, ordinal, shape, chunks, stage=0, side=None):
+    def __init__(self, key, step_key, run_key, ordinal, shape, chunks, stage=0, side=None, mask=None):
+        self.key, self.step_key, self.run_key = key, step_key, run_key
+        self.ordinal, self.shape, self.stage = ordinal, shape, stage
         self.side = side
-        self.key, self.step_key, self.ordinal, self.shape, self.stage = key, step_key, ordinal, shape, stage
-        self.chunks = chunks
+        self.chunks, self.mask = chunks, mask  # mask: of the index set that the message answers
 
     def below(self, shape=None, chunks=None):
-        return Place(self.key, self.step_key, self.ordinal, self.shape if shape is None else shape,
+        return Place(self.key, self.step_key, self.run_key, self.ordinal, self.shape if shape is None else shape,
                      self.chunks if chunks is None else chunks, self.stage + 1)
 
-    def word(self, purpose, i, sub=0, shared=False):
-        return word_of(self.step_key if shared else self.key, self.ordinal, purpose, self.stage, i, sub)
+    def word(self, purpose, i, sub=0, shared=False, run=False):
+        key = self.run_key if run else self.step_key if shared else self.key
+        return word_of(key, self.ordinal, purpose, self.stage, i, sub)
 
     def contexts(self, first, count):
         return [dither_context(self.word(1, first + i)) for i in range(count)]
@@ -56,6 +58,7 @@ class Code:
 class Scheme:
     """A tensor's, from its stored parameters."""
     inner = None
+    digested = True  # whether a chunk's digest is of its values
     streams_vary = False  # with more than the number of elements
     digested = True  # whether the encoder knows what is decoded
 
@@ -401,9 +404,13 @@ class Sparse(Scheme):
     """sparsifier.md"""
     streams_vary = True
 
-    def __init__(self, stored, place, drawn, shared, below):
-        self.place, self.drawn, self.shared = place, drawn, shared
-        self.counts = [stored.varint() for _ in place.chunks]
+    def __init__(self, stored, place, drawn, shared, below, given=False, ones=False):
+        self.place, self.drawn, self.shared, self.given, self.ones = place, drawn, shared, given, ones
+        if given:  # at.md: the places of the set, or all
+            starts = np.cumsum([0, *place.chunks])
+            marks = np.ones(starts[-1]) if place.mask is None else place.mask
+            self.places = [np.flatnonzero(marks[a:b]).tolist() for a, b in zip(starts, starts[1:])]
+        self.counts = [len(places) for places in self.places] if given else [stored.varint() for _ in place.chunks]
         require(all(kept <= count for kept, count in zip(self.counts, place.chunks)), "kept counts")
         self.size, self.total = sum(place.chunks), sum(self.counts)
         self.last = 0
@@ -414,7 +421,7 @@ class Sparse(Scheme):
             self.inner = scheme_of(below, stored, place.below((self.total,), self.counts))
 
     def fixed_params(self, count):
-        return 0 if self.drawn else None
+        return 0 if self.drawn or self.given else None
 
     def chunk_of(self, code):
         """Which of the chunks that are not empty begins there."""
@@ -427,6 +434,8 @@ class Sparse(Scheme):
 
     def take_params(self, reader, code):
         kept = self.inner_range(code)[1]
+        if self.given:
+            return self.places[self.chunk_of(code)] if code.count else []
         if not self.drawn:
             return rice_list(reader, kept, code.count)
         words = [self.place.word(3, code.first + i, shared=self.shared) for i in range(code.count)]
@@ -436,12 +445,14 @@ class Sparse(Scheme):
         return sorted(places + equal[:kept - len(places)])
 
     def streams(self, code):
-        return [] if self.inner else [Stream(256, len(code.params)), Stream(0, 3 * len(code.params))]
+        return [] if self.inner or self.ones else [Stream(256, len(code.params)), Stream(0, 3 * len(code.params))]
 
     def values(self, code):
         k, values = len(code.params), np.zeros(code.count, F4)
         if self.inner:
             values[code.params] = self.inner.values(code.below)
+        elif self.ones:
+            values[code.params] = 1
         else:
             high, low = code.symbols
             bits = [high[j] << 24 | low[2 * k + j] << 16 | low[k + j] << 8 | low[j] for j in range(k)]
@@ -457,6 +468,53 @@ class Sparse(Scheme):
             require(not needless(bits) and (self.inner or values.view(np.uint32)[index] == 0), "exception without need")
             values.view(np.uint32)[index] = bits
         return values
+
+
+class Sketch(Scheme):
+    """countsketch.md"""
+    digested = False
+
+    def __init__(self, stored, place, params):
+        self.rows, self.place, self.run = int(params["rows"]), place, params.get("scope") == "run"
+        self.exp = int(params["exp"]) if "exp" in params else None
+        require(self.rows % 2 == 1 and (self.exp is None) == (params.get("value", "f32") == "f32"), "parameters")
+        size = sum(place.chunks)
+        self.cols = stored.varint()
+        require((self.cols == 0) == (size == 0) and self.cols <= size, "columns")
+        require(self.rows * self.cols <= 2**26, "cells")
+        self.table = [self.take_row(stored) for _ in range(self.rows)] if self.exp is None else self.take_whole(stored)
+
+    def take_row(self, stored):
+        row = np.frombuffer(stored.take(4 * self.cols), "<f4")
+        require(np.all(np.isfinite(row)) and not np.any((row == 0) & np.signbit(row)), "cells")
+        return row
+
+    def take_whole(self, stored):
+        if self.cols == 0:
+            return [[]] * self.rows
+        width = stored.uint(1)
+        require(1 <= width <= 8, "width")
+        table = [[int.from_bytes(stored.take(width), "little", signed=True) for _ in range(self.cols)]
+                 for _ in range(self.rows)]
+        most = max(max(cell, ~cell) for row in table for cell in row)
+        require(most.bit_length() // 8 + 1 == width and min(map(min, table)) > -2**63, "width")
+        return table
+
+    def streams(self, code):
+        return []
+
+    def estimate(self, j):
+        said = []
+        for row in range(self.rows):
+            word = self.place.word(6, j, row, shared=not self.run, run=self.run)
+            cell = self.table[row][(2 * word & 0xFFFFFFFF) * self.cols >> 32]
+            said.append(-cell if word >> 31 else cell)
+        middle = sorted(said)[self.rows // 2]
+        return F4(middle) + F4(0) if self.exp is None else F4(middle) * F4(2.0**-self.exp)
+
+    def values(self, code):
+        values = np.array([self.estimate(code.first + i) for i in range(code.count)], F4)
+        return put_back(values, code.exceptions, lambda index: True)
 
 
 class Lattice(Scheme):
@@ -661,6 +719,10 @@ def scheme_of(text, stored, place):
         return Natural(stored, place)
     if name == "multiscale":
         return Multiscale(stored, place, [int(b) for b in params.get("bits", "4-8").split("-")])
+    if name == "countsketch":
+        return Sketch(stored, place, params)
+    if name in ("at", "mask"):
+        return Sparse(stored, place, False, False, below, name == "at", name == "mask")
     if name in ("topk", "threshold", "randk"):
         return Sparse(stored, place, name == "randk", params.get("shared") == "yes", below)
     if name in ("rotate", "drive", "eden", "rotq"):

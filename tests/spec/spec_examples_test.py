@@ -33,7 +33,8 @@ SCHEMES = ALL_CODERS + (
     "topk:k=20%/shrink/qsgd:s=1", "shrink/rotate:block=16/dqsg:levels=3", "shrink/randk:k=20%",
     "ndqsg:fine=3,coarse=1", "ndqsg:fine=4,coarse=1,check=yes", "ndqsg:fine=300,coarse=100,alpha=0.7",
     "ndqsg:fine=30,coarse=10,range=0.0005,check=yes",
-    "tqsgd:bits=3", "tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=4", "nuqsgd:s=3", "alq:s=2,bucket=64", "amq:s=3")
+    "countsketch:rows=5,cols=5%", "countsketch:rows=3,cols=30,value=i64,exp=20", "countsketch:rows=1,cols=50%,scope=run",
+    "mask", "tqsgd:bits=3", "tnqsgd:bits=2,density=powerlaw", "tbqsgd:bits=4", "nuqsgd:s=3", "alq:s=2,bucket=64", "amq:s=3")
 LARGE = 100_000  # elements; beyond, the program alone decodes
 
 
@@ -78,10 +79,12 @@ class Case(unittest.TestCase):
             (self.path / name).write_bytes(data)
 
     @staticmethod
-    def schema_of(example, file):
-        """The schema file's arguments, for a bare message."""
-        schema = next((name for name in example.files if name.endswith(".schema")), None)
-        return ["--schema", schema] if file.endswith(".bare") else []
+    def files_beside(example, file):
+        """The arguments that name the schema file of a bare message, or the index set that a message answers."""
+        if file.endswith(".bare"):
+            return ["--schema", next(name for name in example.files if name.endswith(".schema"))]
+        sets = [name for name in example.files if name.endswith(".indices")]
+        return ["--at", sets[0]] if sets else []
 
 
 class Program(Case):
@@ -107,9 +110,9 @@ class Program(Case):
         def check(example):
             self.write_files(example)
             for name in example.files:
-                if name.endswith(".schema"):
+                if name.endswith((".schema", ".indices")):
                     continue
-                self.run_program("decompress", name, "-o", "out.npz", "-f", "-q", *self.schema_of(example, name),
+                self.run_program("decompress", name, "-o", "out.npz", "-f", "-q", *self.files_beside(example, name),
                                  *example.side_arguments())
                 with np.load(self.path / "out.npz") as arrays:
                     out = {key: arrays[key].tobytes() for key in arrays.files}
@@ -126,7 +129,8 @@ class Program(Case):
             for name, data in example.files.items():
                 if not name.endswith(".gradz"):
                     continue
-                said = json.loads(self.run_program("info", "--test", "--json", name, "-q"))
+                tested = [] if self.files_beside(example, name) else ["--test"]  # what it answers is not told to info
+                said = json.loads(self.run_program("info", *tested, "--json", name, "-q"))
                 self.assertEqual(said["total_bytes"], len(data))
                 self.assertEqual(sum(said["parts"].values()), len(data))
                 tensors = said["tensors"]
@@ -179,7 +183,9 @@ class Pages(Case):
             for name, data in example.files.items():
                 if name.endswith((".gradz", ".state")):
                     memory = {}  # of a first message, or of one whose decoder needs none
-                    decoded = page_decoder.decode_message(data, example.sides, memory)
+                    sets = [page_decoder.read_index_set(other_data) for other, other_data in example.files.items()
+                            if other.endswith(".indices")]
+                    decoded = page_decoder.decode_message(data, example.sides, memory, *sets)
                     self.assertEqual(decoded, example.decoded_of(name), name)
                 elif name.endswith(".bare"):
                     schema = next(data for name, data in example.files.items() if name.endswith(".schema"))
@@ -230,6 +236,28 @@ class Pages(Case):
                     with np.load(self.path / "y.npz") as arrays:
                         expected = {key: arrays[key].tobytes() for key in arrays.files}
                     self.assertEqual(page_decoder.decode_message((self.path / "x.gradz").read_bytes()), expected)
+
+    def test_it_decodes_answers_to_index_sets(self):
+        random = np.random.default_rng(2)
+        values = random.standard_normal(9000) ** 3
+        values[[5, 8000]] = [np.inf, np.nan]
+        np.savez(self.path / "x.npz", a=values[:9000].astype("<f4"), b=values[:40], c=values[40:300].astype("<f2"),
+                 d=np.zeros((0, 3), "<f4"))
+        compress = ["compress", "x.npz", "-f", "-q", "--seed", "5", "--chunk-log2", "12", "--nonfinite", "keep"]
+        self.run_program(*compress, "-o", "x.gradz", "--scheme", "countsketch:rows=3,cols=10%", "--step", "2")
+        self.run_program("decompress", "x.gradz", "--top", "700", "--indices", "x.indices", "-q")
+        index_set = page_decoder.read_index_set((self.path / "x.indices").read_bytes())
+        self.assertEqual(sum(mask.sum() for mask in index_set[0].values()), 700)
+        for scheme in ("at", "at/dqsg:levels=5,bucket=50", "at/topk:k=30%/qsgd:s=4", "at/rotate:block=16/dither:nmse=0.1"):
+            with self.subTest(scheme=scheme):
+                self.run_program(*compress, "-o", "y.gradz", "--at", "x.indices", "--scheme", scheme, "--coder", "pack")
+                self.run_program("decompress", "y.gradz", "-o", "y.npz", "-f", "-q", "--at", "x.indices")
+                with np.load(self.path / "y.npz") as arrays:
+                    expected = {key: arrays[key].tobytes() for key in arrays.files}
+                data = (self.path / "y.gradz").read_bytes()
+                self.assertEqual(page_decoder.decode_message(data, index_set=index_set), expected)
+                with self.assertRaises(page_decoder.Damaged):
+                    page_decoder.decode_message(data, index_set=(index_set[0], index_set[1] + 1))
 
     def test_it_decodes_bare_messages_with_lengths_and_without(self):
         arrays = {"a": np.arange(-20, 20, dtype="<f4"), "b": np.arange(6, dtype="<f4"), "c": np.float32(3)}

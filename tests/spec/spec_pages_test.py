@@ -226,7 +226,8 @@ class Numbers(unittest.TestCase):
     def test_flags(self):
         flags = {row[1]: row[2] for row in tables(section(CONTAINER, "MESSAGE")) if len(row) == 3}["flags"]
         for flag, name in re.findall(r"(\d+) (\w+)", flags.partition(";")[0]):
-            self.assertEqual(constant("format/layout.cc", "k%sFlag" % name.replace("digests", "digest").capitalize()), int(flag))
+            name = {"digests": "digest"}.get(name, name)
+            self.assertEqual(constant("format/layout.cc", "k%sFlag" % name.capitalize()), int(flag))
         flags = {row[1]: row[2] for row in tables(section(CONTAINER, "Schema files")) if len(row) == 3}["flags"]
         for flag, name in re.findall(r"(\d) (\w+)", flags.partition("(")[0]):
             self.assertEqual(constant("format/bare.cc", "k%sFlag" % name.capitalize()), int(flag))
@@ -253,8 +254,9 @@ class Numbers(unittest.TestCase):
 
     def test_purposes(self):
         self.assertEqual(enum("codec/random.h", "Purpose"),
-                         {"rounding": 1, "narrowing": 2, "subset": 3, "rotation": 4, "cell": 5})
-        self.assertIn("1 for rounding, 2 for narrowing, 3 for subsets, 4 for rotations, 5 for the cells",
+                         {"rounding": 1, "narrowing": 2, "subset": 3, "rotation": 4, "cell": 5, "hash": 6, "fill": 7})
+        self.assertIn("1 for rounding, 2 for narrowing, 3 for subsets, 4 for rotations, 5 for the cells of lattices, 6 for "
+                      "the hashes of sketches, 7 for what fills up",
                       " ".join((SPEC / "random.md").read_text().split()))
         self.assertIn("purpose 1 (rounding)", (SPEC / "schemes/grid_quantizer.md").read_text())
         self.assertIn("stage 255, purpose 2", (SPEC / "numbers.md").read_text())
