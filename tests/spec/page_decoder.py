@@ -549,7 +549,8 @@ def decode_message(data, sides=None, memory=None, index_set=None, kinds=(1, 3, 5
     previous = message.uint(8) if flags & 16 else 0
     side = message.uint(8) if flags & 32 else None
     require(message.left() == 0, "message's end")
-    if any(text == "at" or text.startswith("at/") for text, _ in schema.schemes):
+    answers = any(text == "at" or text.startswith("at/") for text, _ in schema.schemes)
+    if answers:
         require(side is not None and side == index_set[1], "index set")
     else:
         require(side is None or side == side_digest(schema, sides), "side information")
