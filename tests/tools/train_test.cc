@@ -159,7 +159,7 @@ TEST_CASE("each image belongs to one worker, and all are gone through before one
   CHECK(total == images().train.size());
 }
 
-TEST_CASE("a run learns, and is the same again") {
+TEST_CASE("a run learns, and is the same again", "[slow]") {
   Settings settings = settings_of("dqsg:levels=5", "mlp");
   settings.steps = 60;
   settings.every = 20;
@@ -240,7 +240,7 @@ TEST_CASE("the first step of L-SVRG is one of the full gradient") {
   CHECK(largest_difference(model_after(settings), expected) < 1e-6);
 }
 
-TEST_CASE("VR-DIANA comes nearer to the optimum than SGD over the same quantizer") {
+TEST_CASE("VR-DIANA comes nearer to the optimum than SGD over the same quantizer", "[slow]") {
   Settings settings = settings_of("qsgd:s=1,norm=max,bucket=0");
   settings.steps = settings.every = 1200;
   settings.momentum = 0;
@@ -299,7 +299,7 @@ TEST_CASE("Sketched-SGD of all candidates is top-k with momentum and masking; of
   }
 }
 
-TEST_CASE("a sketch with room finds the heaviest, and all that is sent is counted") {
+TEST_CASE("a sketch with room finds the heaviest, and all that is sent is counted", "[slow]") {
   Settings settings = settings_of("sketched-sgd:cols=400,k=50,p=4");
   settings.steps = settings.every = 150;
   const Record last = run_quietly(settings).back();
@@ -331,12 +331,22 @@ TEST_CASE("AdaQuantFL spends more bits as the loss falls") {
   CHECK(run_quietly(settings).back().test_accuracy > 0.5);
 }
 
-TEST_CASE("memory makes up for what one bit loses") {
+TEST_CASE("memory makes up for what one bit loses", "[slow]") {
   for (const char* method : {"onebit-ef", "sign-ef", "ef/topk:k=1%", "ec-qsgd:s=1", "diana/qsgd:s=1", "dgc:k=1%"}) {
     Settings settings = settings_of(method);
     settings.steps = settings.every = 100;
     CHECK(run_quietly(settings).back().test_accuracy > 0.7);
   }
+}
+
+TEST_CASE("a run that diverges ends, and its record says when") {
+  Settings settings = settings_of("raw", "mlp");
+  settings.steps = 400;
+  settings.lr = 1000;
+  const std::vector<Record> records = run_quietly(settings);
+  CHECK(records.back().step < 400);
+  CHECK(!(records.back().test_loss < 1e3));
+  CHECK(draw({{"diverged", records}}).find("nan") == std::string::npos);
 }
 
 TEST_CASE("methods that cannot be are refused by name") {

@@ -95,10 +95,15 @@ int run_all(Arguments& args) {
   if (!args.csv.empty()) write(args.csv, csv(records));
   if (!args.svg.empty()) write(args.svg, draw({{args.settings.method, records}}));
   const Record& last = records.back();
-  const auto steps = static_cast<double>(args.settings.steps);
+  const auto steps = static_cast<double>(last.step);
+  if (last.step < args.settings.steps) std::printf("it diverged after %.0f steps\n", steps);
   std::printf("%s: accuracy %.4f, loss %.4f, %.1f Kbit up and %.1f down a worker a step, %.0f s\n",
               args.settings.method.c_str(), last.test_accuracy, last.test_loss, last.traffic.up / steps / 1000,
               last.traffic.down / steps / 1000, seconds);
+  if (last.traffic.nested > 0) {
+    std::printf("overloads: %llu of %llu nested values\n", static_cast<unsigned long long>(last.traffic.overloads),
+                static_cast<unsigned long long>(last.traffic.nested));
+  }
   return 0;
 }
 

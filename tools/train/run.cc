@@ -64,8 +64,9 @@ std::vector<Record> run(const Settings& settings, const Data& data, const std::f
   std::vector<Record> records;
   double loss = 0;
   uint64_t since = 0;
+  bool diverged = false;
   for (uint64_t step = 0; step <= settings.steps; ++step) {
-    if (step % settings.every == 0 || step == settings.steps) {
+    if (step % settings.every == 0 || step == settings.steps || diverged) {
       Record record;
       record.step = step;
       record.batch_loss = since == 0 ? 0 : loss / static_cast<double>(since);
@@ -81,9 +82,13 @@ std::vector<Record> run(const Settings& settings, const Data& data, const std::f
       loss = 0;
       since = 0;
     }
-    if (step == settings.steps) break;
-    loss += protocol->step(step);
-    ++since;
+    if (step == settings.steps || diverged) break;
+    try {
+      loss += protocol->step(step);
+      ++since;
+    } catch (const Diverged&) {
+      diverged = true;
+    }
   }
   return records;
 }

@@ -21,7 +21,8 @@ struct Record {
   std::optional<double> consensus;
 };
 
-// Calls `seen` before the first step, after each settings.every steps and after the last. Throws Error.
+// Calls `seen` before the first step, after each settings.every steps and after the last. The last record of a run that
+// diverged is of the step where it did. Throws Error.
 std::vector<Record> run(const Settings& settings, const Data& data, const std::function<void(const Record&)>& seen);
 
 std::string csv(const std::vector<Record>& records);

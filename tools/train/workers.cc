@@ -10,7 +10,8 @@
 namespace gradcodec::train {
 namespace {
 
-constexpr size_t kAtOnce = 500;  // images of a full gradient
+constexpr size_t kAtOnce = 500;        // images of a full gradient
+constexpr double kBeyondAllUse = 1e6;  // a loss: that of chance is log 10
 
 void shuffle(std::vector<uint32_t>& images, Numbers& numbers) {
   for (size_t i = images.size(); i > 1; --i) std::swap(images[i - 1], images[static_cast<size_t>(numbers.below(i))]);
@@ -57,7 +58,9 @@ Workers::Workers(const Settings& settings, const Network& network, const Dataset
 
 double Workers::gradient(size_t worker, const TensorValues& parameters, TensorValues& out, size_t samples) {
   data_.gather(shards_[worker].next(samples == 0 ? settings_.batch : samples), rows_, classes_);
-  return again(parameters, out);
+  const double loss = again(parameters, out);
+  if (!(loss < kBeyondAllUse)) throw Diverged();
+  return loss;
 }
 
 double Workers::again(const TensorValues& parameters, TensorValues& out) {
@@ -113,8 +116,8 @@ WorkerLink::Delivery Uplink::encode(size_t i, uint64_t step, const TensorValues&
   WorkerLink::Delivery delivery = links_[i].encode(step, values, own());
   bits += 8 * static_cast<double>(delivery.bytes);
   for (Packed& packed : packed_) {
-    // One that remembers must see all steps; of the others a few tell enough.
-    if (packed.worker != i || (!scheme_.remembers() && step % every_ != 0)) continue;
+    // A few tell enough; and of a scheme that remembers the first, before there is anything to remember.
+    if (packed.worker != i || step % (scheme_.remembers() ? ~uint64_t{0} : every_) != 0) continue;
     packed.bits = 8 * static_cast<double>(packed.link.encode(step, values, own()).bytes);
   }
   return delivery;

@@ -38,6 +38,9 @@ struct Traffic {
   uint64_t nested = 0, overloads = 0;  // values by nested dither, and how many of them were decoded wrongly
 };
 
+// The loss of a worker is no number, or beyond all use: the run ends there, and says so.
+struct Diverged {};
+
 // A shuffled part of the images, the same whatever the method; shuffled again each time it has been gone through.
 class Shard {
  public:
@@ -64,7 +67,7 @@ class Workers {
   const Settings& settings() const { return settings_; }
   size_t images(size_t worker) const { return shards_[worker].size(); }
 
-  // Of the worker's next batch, of `samples` or settings().batch: its mean loss.
+  // Of the worker's next batch, of `samples` or settings().batch: its mean loss. Throws Diverged.
   double gradient(size_t worker, const TensorValues& parameters, TensorValues& out, size_t samples = 0);
 
   // Of the same batch again, at other parameters.
