@@ -107,6 +107,11 @@ class Aggregator::Job {
         writer_(writer),
         progress_(progress),
         walk_(schema_) {
+    beside_.wanted = [](const TensorInfo&) { return true; };
+    beside_.side_of = side_of(options_.side);
+    if (options_.set) {
+      beside_.places_of = [set = options_.set](const TensorInfo& info) { return set->mask_of(info); };
+    }
     if (!options_.exact) return;
     made_schema_ = all.sum_schema(coders);
     made_schemes_ = parse_schemes(made_schema_);
@@ -206,8 +211,9 @@ class Aggregator::Job {
     const Input& input = *inputs_[i];
     const TensorInfo& tensor = info(item);
     in_file(input.name(), [&] {
-      const TensorPlan plan = plan_of(input.reader.schema(), input.schemes, input.id, item.place.tensor,
-                                      walk_.chunk_len(item.place.tensor));
+      TensorPlan plan = plan_of(input.reader.schema(), input.schemes, input.id, item.place.tensor,
+                                walk_.chunk_len(item.place.tensor));
+      complete_plan(plan, beside_);
       joint.parts.push_back(restore_tensor(plan, item.place, item.frame, tensor.dtype));
       const Decoder* const decoder = joint.parts.back().decoder->scheme();
       joint.exact_doubles = joint.exact_doubles && decoder == nullptr && tensor.dtype.code == DType::f8;
@@ -461,6 +467,7 @@ class Aggregator::Job {
   }
 
   const AggregateOptions& options_;
+  DecompressOptions beside_;  // what decoders need beside the messages
   const std::vector<std::unique_ptr<Input>>& inputs_;
   const Schema& schema_;
   Sink* const sink_;
@@ -502,12 +509,30 @@ void Aggregator::open(const std::vector<std::string>& paths) {
         const std::string& problem = input.schemes[tensor.scheme].problem;
         if (!problem.empty()) throw Error(Exit::unsupported, problem).in_tensor(tensor.info.name);
       }
-      if (reader.message().side) {
-        throw Error(Exit::unsupported,
-                    "needs side information to be decoded: decompress it by itself with --side-info");
-      }
+      check_beside(input);
       check_same(input);
     });
+  }
+}
+
+// What a message needs beside itself must be there.
+void Aggregator::check_beside(const Input& input) const {
+  const ContainerReader& reader = input.reader;
+  if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
+  check_answer(reader.schema(), reader.message(), options_.set.get(), options_.set_name);
+  if (options_.side) options_.side->check(reader.schema(), reader.message());
+  for (const SchemaTensor& tensor : reader.schema().tensors) {
+    const SchemeChoice& scheme = input.schemes[tensor.scheme].choice;
+    if (needs_memory(reader.message(), scheme)) {
+      throw Error(Exit::usage, "is decoded with what '" + std::string(scheme.scheme->name()) +
+                                   "' remembers of its worker: decompress it with that --state, and aggregate what "
+                                   "comes out by other means");
+    }
+    if (scheme.takes_side() && !options_.side) {
+      throw Error(Exit::usage, "is coded by '" + scheme.stored_text() +
+                                   "', which is decoded with side information: --side-info FILE, a dump or a message")
+          .in_tensor(tensor.info.name);
+    }
   }
 }
 

@@ -225,7 +225,7 @@ class Unknown(Hostile):
             self.refuse_all(UNSUPPORTED, gz.file_of(ONE, [GOOD], (("dqsg:levels=3", coder),)), f"coder {coder}")
 
     def test_scheme_texts(self):
-        for text in ("later:s=4", "dqsg2:levels=3", "ef/dqsg:levels=3", "dqsg:levels=3+raw",
+        for text in ("later:s=4", "dqsg2:levels=3", "memo/dqsg:levels=3", "dqsg:levels=3+raw",
                      "x" * 1024):
             self.refuse_all(UNSUPPORTED, gz.file_of(ONE, [GOOD], ((text, PACK),)), "not known", what=text)
 
