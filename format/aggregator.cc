@@ -502,6 +502,7 @@ void Aggregator::open(const std::vector<std::string>& paths) {
       ContainerReader& reader = input.reader;
       if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
       check_holds_tensors(reader.kind(), reader.schema());
+      if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
       check_claims(input.stream, reader.schema());
       input.id = id_of(reader.schema(), reader.message());
       input.schemes = parse_schemes(reader.schema());
@@ -518,7 +519,6 @@ void Aggregator::open(const std::vector<std::string>& paths) {
 // What a message needs beside itself must be there.
 void Aggregator::check_beside(const Input& input) const {
   const ContainerReader& reader = input.reader;
-  if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
   check_answer(reader.schema(), reader.message(), options_.set.get(), options_.set_name);
   if (options_.side) options_.side->check(reader.schema(), reader.message());
   for (const SchemaTensor& tensor : reader.schema().tensors) {

@@ -181,7 +181,7 @@ class Unknown(Hostile):
             self.refuse_all(UNSUPPORTED, gz.prologue(**changed) + rest, says, what=changed)
 
     def test_blocks(self):
-        for tag in (0x00, 0x04, 0x7E):
+        for tag in (0x00, 0x05, 0x7E):
             writer = Writer().block(SCHEMA, gz.schema(ONE)).block(tag, b"?")
             self.refuse_all(UNSUPPORTED, writer.block(gz.MESSAGE, gz.message()).out, f"type {tag}")
         for tag in (0x80, 0x82, 0xFF):  # may be skipped
