@@ -190,6 +190,9 @@ class State(StateTest):
         self.assertIn("not a state", self.compress(1, "ef/sign", state="copy", code=USAGE))
         self.assertIn("not a .gradz", self.compress(1, "ef/sign", state="g0.npz", code=BAD_INPUT))
         self.compress(1, "ef/sign", state=".", code=USAGE)
+        self.compress(1, "ef/sign", state="/dev/null", code=USAGE)
+        result = run("compress", self.dump(1), "-o", self.dir / "x.gradz", "--scheme", "ef/sign", "--state", "-")
+        self.assertEqual(result.code, USAGE, result.err)
         self.assertIn("is the input itself", self.compress(1, "ef/sign", out="w.state", code=USAGE))
 
     def test_without_a_state_it_is_said(self):
