@@ -123,7 +123,7 @@ std::unique_ptr<Way> way_of(const ReplayScheme& scheme, const ReplayOptions& opt
     return sketch_way(scheme, options, trace);
   }
   if (scheme.choice.scheme->name() == "ndqsg") return nested_way(scheme, options, trace);
-  if (scheme.choice.takes_side()) {
+  if (scheme.choice.scheme->name() == "at") {
     throw Error(Exit::usage, "scheme '" + scheme.text +
                                  "' cannot be replayed: its index sets follow from sketches "
                                  "(countsketch, momentum/countsketch with --top)");
