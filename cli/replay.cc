@@ -19,7 +19,7 @@ namespace {
 
 struct ReplayArguments : CodingArguments {
   CommonOptions common;
-  std::string input, layout, steps, top, candidates = "4", csv, plot;
+  std::string input, layout, steps, top, candidates = "4", csv, plot, gossip;
   std::vector<std::string> schemes;
   bool json = false, force = false, models = false;
 };
@@ -74,6 +74,7 @@ ReplayOptions options_of(const ReplayArguments& args) {
   if (!args.top.empty()) options.top = std::get<Amount>(parse_value(kTop, args.top));
   options.candidates = parse_count(args.candidates, "--candidates", 1, kMostCandidates);
   options.models = args.models;
+  options.gossip = !args.gossip.empty();
   options.chunk_log2 = usual.chunk_log2;
   options.threads = usual.threads;
   options.memory = usual.memory;
@@ -87,7 +88,10 @@ void say_trace(const ReplayArguments& args, const Trace& trace, const ReplayOpti
   if (trace.steps() == 1 && !options.models) {
     args.common.say("one step only: what schemes remember is of no use to them yet");
   }
-  if (trace.workers().size() == 1) args.common.say("one worker only: the mean is what it sends");
+  if (trace.workers().size() == 1) {
+    args.common.say(std::string("one worker only: ") +
+                    (options.gossip ? "it has no neighbours, and sends nothing" : "the mean is what it sends"));
+  }
   size_t fewer = 0;
   for (size_t step = 0; step < trace.steps(); ++step) fewer += trace.workers_at(step).size() < trace.workers().size();
   if (fewer > 0) {
@@ -104,7 +108,8 @@ std::string head_line(const ReplayArguments& args, const RandomFile& file, const
                      with_commas(workers.size()) + (workers.size() == 1 ? " worker, " : " workers, ") +
                      with_commas(trace.tensors().size()) + " tensors, " + with_commas(trace.values()) +
                      " values a message, seed " + std::to_string(seed);
-  if (args.models) line += "; differences of models to the mean of the step before";
+  if (!args.gossip.empty()) line += "; models, by gossip on a ring";
+  if (args.models && args.gossip.empty()) line += "; differences of models to the mean of the step before";
   return line;
 }
 
@@ -131,9 +136,8 @@ void print_tables(const ReplayArguments& args, const Section& totals, const Sect
   print_section(totals);
   std::printf(
       "\nup: whole .gradz files of all workers; down: to all workers, of each the mean as 32 bits a value (dense), as "
-      "an\n"
-      "index set and 32 bits a value there (sparse), as a .gradz file (sum), or what the rounds of sketches take "
-      "(rounds)\n");
+      "an\nindex set and 32 bits a value there (sparse), as a .gradz file (sum), or what the rounds of sketches take "
+      "(rounds);\ngossip: up is to each neighbour, and nothing comes down\n");
 }
 
 int run_replay(const ReplayArguments& args) {
@@ -159,7 +163,7 @@ int run_replay(const ReplayArguments& args) {
     Replay replay(trace, std::move(options));
     std::vector<ReplayRow> rows;
     Progress progress;
-    for (size_t step = args.models ? 1 : 0; step < trace.steps(); ++step) {
+    for (size_t step = args.models && args.gossip.empty() ? 1 : 0; step < trace.steps(); ++step) {
       progress.total += trace.workers_at(step).size() * values * sizeof(float) * schemes;
     }
     {
@@ -214,6 +218,10 @@ Command add_replay(CLI::App& root) {
   app.add_flag("--models", args->models,
                "the tensors are models, not gradients: what is sent is how far each went from the mean of the step "
                "before");
+  app.add_option("--gossip", args->gossip,
+                 "of models: ring: each worker sends its own to its two neighbours, and takes the mean")
+      ->check(CLI::IsMember({"ring"}))
+      ->needs("--models");
   app.add_flag("--json", args->json, "for programs, in full precision");
   app.add_option("--csv", args->csv, "write a row a step and scheme to this file");
   app.add_option("--plot", args->plot, "draw bits and errors step by step: OUT.svg");

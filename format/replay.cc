@@ -93,6 +93,25 @@ uint64_t by_values(const std::vector<TensorInfo>& tensors, const Doubles& mean, 
   return sparse;
 }
 
+// What each worker has once it has taken the mean of its own model and of its neighbours', in the order of workers.
+std::vector<TensorValues> mixed(const ReplayStep& step, const std::vector<TensorValues>& own,
+                                const std::vector<TensorValues>& sent, unsigned threads) {
+  std::vector<TensorValues> out(step.size());
+  for_each_index(threads, step.size(), [&](size_t worker) {
+    const std::vector<size_t> neighbours = step.neighbours(worker);
+    const double count = 1 + static_cast<double>(neighbours.size());
+    out[worker] = own[worker];
+    for (size_t t = 0; t < out[worker].size(); ++t) {
+      for (size_t i = 0; i < out[worker][t].size(); ++i) {
+        auto sum = static_cast<double>(own[worker][t][i]);
+        for (const size_t other : neighbours) sum += static_cast<double>(sent[other][t][i]);
+        out[worker][t][i] = static_cast<float>(sum / count);
+      }
+    }
+  });
+  return out;
+}
+
 uint64_t times(uint64_t a, uint64_t b) {
   uint64_t out = 0;
   return __builtin_mul_overflow(a, b, &out) ? ~uint64_t{0} : out;
@@ -112,6 +131,8 @@ std::string_view downlink_text(Downlink downlink) {
       return "sum";
     case Downlink::rounds:
       return "rounds";
+    case Downlink::gossip:
+      return "gossip";
   }
   return "";
 }
@@ -136,11 +157,12 @@ struct Replay::Means {
   Doubles mean;
   double square = 0, run_square = 0;   // of the mean; of the sum of the means up to here
   std::vector<double> worker_squares;  // of each worker's values
+  std::vector<TensorValues> values;    // of gossip: the true means that workers take; else those of the step
 };
 
 Replay::Replay(Trace& trace, ReplayOptions options) : trace_(trace), options_(std::move(options)) {
   check_memory();
-  if (options_.models && trace_.steps() < 2) {
+  if (options_.models && !options_.gossip && trace_.steps() < 2) {
     throw Error(Exit::usage, "--models needs two steps at least: the first is where the second one starts from");
   }
   for (const ReplayScheme& scheme : options_.schemes) {
@@ -159,8 +181,8 @@ Replay::~Replay() = default;
 // What is held at once, about.
 void Replay::check_memory() const {
   const uint64_t values = trace_.values(), workers = trace_.workers().size();
-  uint64_t a_value = times(workers, 2 * sizeof(float));  // read and decoded
-  a_value = plus(a_value, (options_.models ? 4 : 3) * sizeof(double));
+  uint64_t a_value = times(workers, (options_.gossip ? 4 : 2) * sizeof(float));  // read and decoded
+  a_value = plus(a_value, (options_.models ? 6 : 5) * sizeof(double));
   for (const ReplayScheme& scheme : options_.schemes) {
     const Scheme& memory = *scheme.choice.scheme;
     const uint64_t vectors = memory.vectors().size() * (memory.decoder_remembers() ? 2 : 1);
@@ -174,49 +196,68 @@ void Replay::check_memory() const {
                                " bytes, more than --memory allows: fewer schemes at a time");
 }
 
-void Replay::run(const std::function<void(const ReplayRow&)>& take, Progress& progress) {
+// The values of a step, as they are sent, and what is to be compared with. False if nothing is sent at this step.
+bool Replay::read(size_t at, ReplayStep& step, Means& means) {
   const std::vector<TensorInfo>& tensors = trace_.tensors();
-  for (size_t at = 0; at < trace_.steps(); ++at) {
-    ReplayStep step;
-    step.number = trace_.step(at);
-    step.workers = trace_.workers_at(at);
-    for (const size_t worker : step.workers) {
-      step.values.push_back(trace_.read(at, worker));
-      step.origins.push_back(&trace_.first_tensor(at, worker));
-    }
-    Means means;
-    means.mean = mean_of(tensors, step.values, options_.threads);
-    if (options_.models) {
-      const Doubles models = std::exchange(last_models_, std::move(means.mean));
-      if (models.empty()) continue;  // the first step is where all start
-      for (TensorValues& worker : step.values) {
-        for (size_t t = 0; t < tensors.size(); ++t) {
-          for (size_t i = 0; i < worker[t].size(); ++i) {
-            worker[t][i] = static_cast<float>(models[t][i] - static_cast<double>(worker[t][i]));
-          }
+  step.number = trace_.step(at);
+  step.workers = trace_.workers_at(at);
+  for (const size_t worker : step.workers) {
+    step.values.push_back(trace_.read(at, worker));
+    step.origins.push_back(&trace_.first_tensor(at, worker));
+  }
+  if (options_.models && !options_.gossip) {
+    const Doubles models = std::exchange(last_models_, mean_of(tensors, step.values, options_.threads));
+    if (models.empty()) return false;  // where all start
+    for (TensorValues& worker : step.values) {
+      for (size_t t = 0; t < tensors.size(); ++t) {
+        for (size_t i = 0; i < worker[t].size(); ++i) {
+          worker[t][i] = static_cast<float>(models[t][i] - static_cast<double>(worker[t][i]));
         }
       }
-      means.mean = mean_of(tensors, step.values, options_.threads);
     }
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      const std::vector<double>& mean = means.mean[t];
-      std::vector<double>& run = run_[t];
-      for (size_t i = 0; i < run.size(); ++i) run[i] += mean[i];
-      means.square += sum_of(mean.size(), [&](size_t i) { return mean[i] * mean[i]; });
-      means.run_square += sum_of(run.size(), [&](size_t i) { return run[i] * run[i]; });
+  }
+  if (options_.gossip) means.values = mixed(step, step.values, step.values, options_.threads);
+  const std::vector<TensorValues>& values = options_.gossip ? means.values : step.values;
+  means.mean = mean_of(tensors, values, options_.threads);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const std::vector<double>& mean = means.mean[t];
+    std::vector<double>& run = run_[t];
+    for (size_t i = 0; i < run.size(); ++i) run[i] += mean[i];
+    means.square += sum_of(mean.size(), [&](size_t i) { return mean[i] * mean[i]; });
+    means.run_square += sum_of(run.size(), [&](size_t i) { return run[i] * run[i]; });
+  }
+  means.worker_squares.resize(step.size());
+  for_each_index(options_.threads, step.size(), [&](size_t worker) {
+    for (const std::vector<float>& x : values[worker]) {
+      means.worker_squares[worker] +=
+          sum_of(x.size(), [&](size_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
     }
-    means.worker_squares.resize(step.size());
-    for_each_index(options_.threads, step.size(), [&](size_t worker) {
-      for (const std::vector<float>& x : step.values[worker]) {
-        means.worker_squares[worker] +=
-            sum_of(x.size(), [&](size_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
-      }
-    });
+  });
+  return true;
+}
+
+void Replay::send(size_t scheme, const ReplayStep& step, const Means& means,
+                  const std::function<void(const ReplayRow&)>& take) {
+  Sent sent = ways_[scheme]->send(step);
+  if (options_.gossip) {
+    const auto neighbours = static_cast<uint64_t>(step.neighbours(0).size());
+    sent.up_bytes *= neighbours;
+    sent.down_bytes = 0;
+    sent.down = Downlink::gossip;
+    sent.decoded = mixed(step, step.values, sent.decoded, options_.threads);
+  }
+  for (const std::string& note : sent.notes) notes_.emplace(scheme, note);
+  take(figures(scheme, step, sent, means));
+}
+
+void Replay::run(const std::function<void(const ReplayRow&)>& take, Progress& progress) {
+  for (size_t at = 0; at < trace_.steps(); ++at) {
+    ReplayStep step;
+    Means means;
+    if (!read(at, step, means)) continue;
     for (size_t scheme = 0; scheme < ways_.size(); ++scheme) {
       try {
-        const Sent sent = ways_[scheme]->send(step);
-        for (const std::string& note : sent.notes) notes_.emplace(scheme, note);
-        take(figures(scheme, step, sent, means));
+        send(scheme, step, means, take);
       } catch (const Error& error) {
         throw Error(error.code(), "scheme '" + options_.schemes[scheme].text + "', step " +
                                       std::to_string(step.number) + ", " + error.what());
@@ -234,17 +275,19 @@ ReplayRow Replay::figures(size_t scheme, const ReplayStep& step, const Sent& sen
   row.scheme = scheme;
   row.step = step.number;
   row.messages = step.size();
-  row.up_bytes = sent.up_bytes;
+  row.up_bytes = sent.up_bytes + sent.up_extra;
   row.down = sent.down;
   row.down_bytes = sent.down_extra;
   row.down_bytes += sent.down_bytes ? *sent.down_bytes : by_values(tensors, decoded, step.number, options_, row.down);
+  row.checked = sent.checked;
   row.failures = sent.failures;
   row.memory_norm = ways_[scheme]->memory_norm();
 
+  const std::vector<TensorValues>& values = options_.gossip ? means.values : step.values;
   std::vector<double> errors(step.size());
   for_each_index(options_.threads, step.size(), [&](size_t worker) {
     for (size_t t = 0; t < tensors.size(); ++t) {
-      const std::vector<float>&x = step.values[worker][t], &y = sent.decoded[worker][t];
+      const std::vector<float>&x = values[worker][t], &y = sent.decoded[worker][t];
       errors[worker] += sum_of(x.size(), [&](size_t i) {
         const double error = static_cast<double>(y[i]) - static_cast<double>(x[i]);
         return error * error;
@@ -276,6 +319,7 @@ ReplayRow Replay::figures(size_t scheme, const ReplayStep& step, const Sent& sen
   total.values += row.messages * trace_.values();
   total.up_bytes += row.up_bytes;
   total.down_bytes += row.down_bytes * row.messages;
+  total.checked += row.checked;
   total.failures += row.failures;
   total.run_nmse = row.run_nmse;
   total.downs.insert(row.down);

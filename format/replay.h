@@ -32,13 +32,14 @@ struct ReplayOptions {
   std::optional<Amount> top;  // of sketches: how many elements are taken in a step
   uint64_t candidates = 4;    // of sketches: exact values are asked for of so many times as many
   bool models = false;        // tensors are models: what is sent is how far they went from the last mean
+  bool gossip = false;        // or the models themselves, to the neighbours on a ring, each of whom takes the mean
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for what is remembered and for a step
 };
 
 // What the server sends back to each worker.
-enum class Downlink : uint8_t { dense, sparse, sum, rounds };
+enum class Downlink : uint8_t { dense, sparse, sum, rounds, gossip };
 std::string_view downlink_text(Downlink downlink);
 
 // A scheme at a step. Numbers that are not defined are kAbsent.
@@ -54,6 +55,7 @@ struct ReplayRow {
   double cosine = kAbsent;       // of the true mean and the decoded one
   double run_nmse = kAbsent;     // of the sum of the means up to here
   double memory_norm = kAbsent;  // mean over workers; absent if the scheme remembers nothing
+  uint64_t checked = 0;          // chunks that have a check of their side information
   uint64_t failures = 0;         // chunks whose side information was too far
 };
 
@@ -62,7 +64,7 @@ struct ReplayTotal {
   uint64_t steps = 0, messages = 0, values = 0;  // values: of all messages
   uint64_t up_bytes = 0;                         // of all workers and steps
   uint64_t down_bytes = 0;                       // to all workers that were there, of all steps
-  uint64_t failures = 0;
+  uint64_t checked = 0, failures = 0;
   double worker_nmse = kAbsent, mean_nmse = kAbsent, cosine = kAbsent, memory_norm = kAbsent;  // means over steps
   double run_nmse = kAbsent;                                                                   // at the last step
   std::set<Downlink> downs;
@@ -95,6 +97,9 @@ class Replay {
   struct Means;
 
   void check_memory() const;
+  bool read(size_t at, struct ReplayStep& step, Means& means);
+  void send(size_t scheme, const struct ReplayStep& step, const Means& means,
+            const std::function<void(const ReplayRow&)>& take);
   ReplayRow figures(size_t scheme, const struct ReplayStep& step, const struct Sent& sent, const Means& means);
 
   Trace& trace_;

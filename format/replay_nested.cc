@@ -109,6 +109,9 @@ class NestedWay final : public Way {
     options.side_of = [&](const TensorInfo& info) { return side.find(info.name)->second; };
     TensorValues values = decode_values(delivery.message, options);
     sent.failures += unsettled.overloads.size();
+    for (size_t t = 0; t < tensors().size(); ++t) {
+      if (is_coded(t)) sent.checked += chunk_count(tensors()[t].size(), uint64_t{1} << options_.chunk_log2);
+    }
     return values;
   }
 

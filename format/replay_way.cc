@@ -35,13 +35,14 @@ class PlainWay final : public Way {
     });
     std::vector<std::shared_ptr<const RandomFile>> messages;
     for (WorkerLink::Delivery& delivery : deliveries) {
-      sent.up_bytes += delivery.bytes + agreed;
+      sent.up_bytes += delivery.bytes;
+      sent.up_extra += agreed;
       sent.decoded.push_back(std::move(delivery.decoded));
       sent.notes.insert(sent.notes.end(), delivery.warnings.begin(), delivery.warnings.end());
       messages.push_back(std::move(delivery.message));
     }
     sent.down_extra = agreed;
-    if (adds_up_) sent.down_bytes = sum_size(messages);
+    if (adds_up_ && !options_.gossip) sent.down_bytes = sum_size(messages);
     if (sent.down_bytes) sent.down = Downlink::sum;
     return sent;
   }
@@ -117,8 +118,18 @@ WorkerLink::Options Way::link_options(const SchemeChoice& scheme, size_t worker)
   return options;
 }
 
+std::vector<size_t> ReplayStep::neighbours(size_t i) const {
+  const size_t before = (i + size() - 1) % size(), behind = (i + 1) % size();
+  if (before == i) return {};
+  if (before == behind) return {before};
+  return {before, behind};
+}
+
 std::unique_ptr<Way> way_of(const ReplayScheme& scheme, const ReplayOptions& options, const Trace& trace) {
   const SchemeChoice& last = innermost(scheme.choice);
+  if (options.gossip && (last.scheme->name() == "countsketch" || last.scheme->name() == "ndqsg")) {
+    throw Error(Exit::usage, "scheme '" + scheme.text + "' needs a server: not with --gossip");
+  }
   if (last.scheme->name() == "countsketch" && (&last == &scheme.choice || scheme.choice.inner.get() == &last)) {
     return sketch_way(scheme, options, trace);
   }

@@ -22,15 +22,20 @@ struct ReplayStep {
   std::vector<const TensorInfo*> origins;  // a tensor of the message, as it stands in the dump
 
   size_t size() const { return workers.size(); }
+
+  // Places among them of the neighbours of worker i, on the ring of those that are there: two, or fewer if there are
+  // fewer others.
+  std::vector<size_t> neighbours(size_t i) const;
 };
 
 struct Sent {
   std::vector<TensorValues> decoded;        // of each worker's message
   uint64_t up_bytes = 0;                    // of all workers together
+  uint64_t up_extra = 0;                    // likewise, beside their messages
   uint64_t down_extra = 0;                  // to each worker, beside the mean
   std::optional<uint64_t> down_bytes = {};  // to each worker, instead of the mean by its values
   Downlink down = Downlink::dense;
-  uint64_t failures = 0;
+  uint64_t checked = 0, failures = 0;  // chunks, by their side information
   std::vector<std::string> notes;
 };
 
