@@ -82,7 +82,7 @@ class MadeChunk final : public TensorData {
 }  // namespace
 
 struct Aggregator::Input {
-  explicit Input(const std::string& path, uint64_t memory) : stream(path), reader(stream, memory) {}
+  Input(InputStream&& in, uint64_t memory) : stream(std::move(in)), reader(stream, memory) {}
 
   const std::string& name() const { return stream.name(); }
 
@@ -485,35 +485,39 @@ class Aggregator::Job {
 };
 
 Aggregator::Aggregator(const std::vector<std::string>& paths, AggregateOptions options) : options_(std::move(options)) {
-  open(paths);
+  if (std::count(paths.begin(), paths.end(), "-") > 1) {
+    throw Error(Exit::usage, "standard input can be read once: - stands for one message only");
+  }
+  for (const std::string& path : paths) open(std::make_unique<Input>(InputStream(path), options_.memory));
+  if (options_.exact) check_adds_up();
+}
+
+Aggregator::Aggregator(const std::vector<std::shared_ptr<const RandomFile>>& files, AggregateOptions options)
+    : options_(std::move(options)) {
+  for (const auto& file : files) open(std::make_unique<Input>(InputStream(file), options_.memory));
   if (options_.exact) check_adds_up();
 }
 
 Aggregator::~Aggregator() = default;
 
-void Aggregator::open(const std::vector<std::string>& paths) {
-  if (std::count(paths.begin(), paths.end(), "-") > 1) {
-    throw Error(Exit::usage, "standard input can be read once: - stands for one message only");
-  }
-  for (const std::string& path : paths) {
-    inputs_.push_back(std::make_unique<Input>(path, options_.memory));
-    Input& input = *inputs_.back();
-    in_file(input.name(), [&] {
-      ContainerReader& reader = input.reader;
-      if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
-      check_holds_tensors(reader.kind(), reader.schema());
-      if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
-      check_claims(input.stream, reader.schema());
-      input.id = id_of(reader.schema(), reader.message());
-      input.schemes = parse_schemes(reader.schema());
-      for (const SchemaTensor& tensor : reader.schema().tensors) {
-        const std::string& problem = input.schemes[tensor.scheme].problem;
-        if (!problem.empty()) throw Error(Exit::unsupported, problem).in_tensor(tensor.info.name);
-      }
-      check_beside(input);
-      check_same(input);
-    });
-  }
+void Aggregator::open(std::unique_ptr<Input> opened) {
+  inputs_.push_back(std::move(opened));
+  Input& input = *inputs_.back();
+  in_file(input.name(), [&] {
+    ContainerReader& reader = input.reader;
+    if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
+    check_holds_tensors(reader.kind(), reader.schema());
+    if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
+    check_claims(input.stream, reader.schema());
+    input.id = id_of(reader.schema(), reader.message());
+    input.schemes = parse_schemes(reader.schema());
+    for (const SchemaTensor& tensor : reader.schema().tensors) {
+      const std::string& problem = input.schemes[tensor.scheme].problem;
+      if (!problem.empty()) throw Error(Exit::unsupported, problem).in_tensor(tensor.info.name);
+    }
+    check_beside(input);
+    check_same(input);
+  });
 }
 
 // What a message needs beside itself must be there.

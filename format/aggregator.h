@@ -36,6 +36,8 @@ class Aggregator {
   // (also for files that do not go together), unsupported, limit, io, usage (also, if options.exact, for what does not
   // add up).
   Aggregator(const std::vector<std::string>& paths, AggregateOptions options);
+  // Of files that are open.
+  Aggregator(const std::vector<std::shared_ptr<const RandomFile>>& files, AggregateOptions options);
   ~Aggregator();
 
   const Schema& schema() const;  // of the first, whose tensors are those of all
@@ -62,7 +64,7 @@ class Aggregator {
   struct Input;
   class Job;
 
-  void open(const std::vector<std::string>& paths);
+  void open(std::unique_ptr<Input> input);
   void check_beside(const Input& input) const;
   void check_same(const Input& input) const;
   void check_adds_up() const;

@@ -136,12 +136,12 @@ std::shared_ptr<const Tensor> IndexSet::mask_of(const TensorInfo& info) const {
   return std::make_shared<MaskTensor>(info.shape, info.size(), entry->places);
 }
 
-IndexSet read_index_set(const std::string& path, unsigned threads, uint64_t memory) {
+IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned threads, uint64_t memory) {
   Progress progress;
   DecompressOptions options;
   options.threads = threads;
   options.memory = memory;
-  const StoredMessage file(RandomFile::open(path), options, progress, FileKind::indices);
+  const StoredMessage file(std::move(given), options, progress, FileKind::indices);
   IndexSet set;
   set.origin = file.schema().origin;
   set.chunk_log2 = file.schema().chunk_log2;
