@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/worker_link.h"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "codec/edges.h"
