@@ -80,12 +80,13 @@ Section replay_totals(const std::vector<ReplayTotal>& totals, const std::vector<
                  {"run_nmse", "NMSE of the whole run", 1, 4},
                  {"memory_norm", "memory", 1, 4},
                  {"checked", "checked", 1},
-                 {"failures", "failures", 1}};
+                 {"failures", "failures", 1},
+                 {"wrong_values", "wrong values", 1}};
   for (size_t i = 0; i < totals.size(); ++i) {
     const ReplayTotal& total = totals[i];
     out.rows.push_back({schemes[i], total.steps, total.messages, total.up_bytes, total.up_bits(), total.down_bytes,
                         total.down_bits(), downs_text(total.downs), total.worker_nmse, total.mean_nmse, total.cosine,
-                        total.run_nmse, total.memory_norm, total.checked, total.failures});
+                        total.run_nmse, total.memory_norm, total.checked, total.failures, total.wrong});
   }
   return out;
 }
@@ -107,11 +108,13 @@ Section replay_steps(const std::vector<ReplayRow>& rows, const std::vector<std::
                  {"run_nmse", "of the run", 0, 4},
                  {"memory_norm", "memory", 0, 4},
                  {"checked", "checked", kNoTable},
-                 {"failures", "failures", 0}};
+                 {"failures", "failures", 0},
+                 {"wrong_values", "wrong values", 0}};
   for (const ReplayRow& row : rows) {
     out.rows.push_back({row.step, schemes[row.scheme], row.messages, row.up_bytes, up_bits(row, values), row.down_bytes,
                         bits(row.down_bytes, values), std::string(downlink_text(row.down)), row.worker_nmse,
-                        row.mean_nmse, row.cosine, row.run_nmse, row.memory_norm, row.checked, row.failures});
+                        row.mean_nmse, row.cosine, row.run_nmse, row.memory_norm, row.checked, row.failures,
+                        row.wrong});
   }
   return out;
 }

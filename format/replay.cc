@@ -281,6 +281,7 @@ ReplayRow Replay::figures(size_t scheme, const ReplayStep& step, const Sent& sen
   row.down_bytes += sent.down_bytes ? *sent.down_bytes : by_values(tensors, decoded, step.number, options_, row.down);
   row.checked = sent.checked;
   row.failures = sent.failures;
+  row.wrong = sent.wrong;
   row.memory_norm = ways_[scheme]->memory_norm();
 
   const std::vector<TensorValues>& values = options_.gossip ? means.values : step.values;
@@ -321,6 +322,7 @@ ReplayRow Replay::figures(size_t scheme, const ReplayStep& step, const Sent& sen
   total.down_bytes += row.down_bytes * row.messages;
   total.checked += row.checked;
   total.failures += row.failures;
+  total.wrong += row.wrong;
   total.run_nmse = row.run_nmse;
   total.downs.insert(row.down);
   sums.worker_nmse.add(row.worker_nmse);

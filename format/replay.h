@@ -56,7 +56,8 @@ struct ReplayRow {
   double run_nmse = kAbsent;     // of the sum of the means up to here
   double memory_norm = kAbsent;  // mean over workers; absent if the scheme remembers nothing
   uint64_t checked = 0;          // chunks that have a check of their side information
-  uint64_t failures = 0;         // chunks whose side information was too far
+  uint64_t failures = 0;         // those whose side information was too far
+  uint64_t wrong = 0;            // values that became others for that
 };
 
 // Of a scheme, over steps.
@@ -64,7 +65,7 @@ struct ReplayTotal {
   uint64_t steps = 0, messages = 0, values = 0;  // values: of all messages
   uint64_t up_bytes = 0;                         // of all workers and steps
   uint64_t down_bytes = 0;                       // to all workers that were there, of all steps
-  uint64_t checked = 0, failures = 0;
+  uint64_t checked = 0, failures = 0, wrong = 0;
   double worker_nmse = kAbsent, mean_nmse = kAbsent, cosine = kAbsent, memory_norm = kAbsent;  // means over steps
   double run_nmse = kAbsent;                                                                   // at the last step
   std::set<Downlink> downs;

@@ -87,7 +87,7 @@ class NestedWay final : public Way {
     });
     RunningMean mean(tensors());
     for (size_t i = 0; i < step.size(); ++i) {
-      if (i >= plain) sent.decoded[i] = decode_nested(deliveries[i], mean, sent);
+      if (i >= plain) sent.decoded[i] = decode_nested(step, i, deliveries[i], mean, sent);
       if (i + 1 < step.size()) mean.add(sent.decoded[i]);
       sent.up_bytes += deliveries[i].bytes;
     }
@@ -98,7 +98,8 @@ class NestedWay final : public Way {
   }
 
  private:
-  TensorValues decode_nested(const WorkerLink::Delivery& delivery, const RunningMean& mean, Sent& sent) const {
+  TensorValues decode_nested(const ReplayStep& step, size_t i, const WorkerLink::Delivery& delivery,
+                             const RunningMean& mean, Sent& sent) const {
     const auto side = mean.tensors();
     Unsettled unsettled;
     DecompressOptions options;
@@ -106,13 +107,33 @@ class NestedWay final : public Way {
     options.memory = options_.memory;
     options.on_overload = OnOverload::keep;
     options.unsettled = &unsettled;
-    options.side_of = [&](const TensorInfo& info) { return side.find(info.name)->second; };
+    const auto side_of = [&](const TensorInfo& info) { return side.find(info.name)->second; };
+    options.side_of = side_of;
     TensorValues values = decode_values(delivery.message, options);
     sent.failures += unsettled.overloads.size();
+    if (!unsettled.overloads.empty()) sent.wrong += wrong_values(step, i, side_of);
     for (size_t t = 0; t < tensors().size(); ++t) {
       if (is_coded(t)) sent.checked += chunk_count(tensors()[t].size(), uint64_t{1} << options_.chunk_log2);
     }
     return values;
+  }
+
+  // Of worker i's message, what its encoder says of it beside that side information.
+  uint64_t wrong_values(const ReplayStep& step, size_t i,
+                        const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side_of) const {
+    CompressOptions options;
+    options.scheme = nested_;
+    options.coders = options_.coders;
+    options.id = {options_.seed, trace_.workers()[step.workers[i]], step.number};
+    options.min_elements = options_.min_elements;
+    options.chunk_log2 = options_.chunk_log2;
+    options.threads = options_.threads;
+    options.memory = options_.memory;
+    options.side_of = side_of;
+    uint64_t wrong = 0;
+    options.take_fit = [&](const TensorInfo&, const SideFit& fit) { wrong += fit.wrong(); };
+    encode_values(tensors(), step.values[i], options, {});
+    return wrong;
   }
 
   SchemeChoice nested_, plain_;

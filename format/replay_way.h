@@ -35,7 +35,7 @@ struct Sent {
   uint64_t down_extra = 0;                  // to each worker, beside the mean
   std::optional<uint64_t> down_bytes = {};  // to each worker, instead of the mean by its values
   Downlink down = Downlink::dense;
-  uint64_t checked = 0, failures = 0;  // chunks, by their side information
+  uint64_t checked = 0, failures = 0, wrong = 0;  // chunks; values: by their side information
   std::vector<std::string> notes;
 };
 

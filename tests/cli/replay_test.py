@@ -125,7 +125,7 @@ class FiguresTest(ReplayTest):
         trace = made(workers=(0, 1, 2, 5, 9), scale=0.01, shapes=(("a", (80, 90)), ("b", (50,))))
         nested, plain = (self.replay(self.save(trace), s) for s in ("ndqsg:fine=9,coarse=3", "dqsg:levels=19"))
         for a, b in zip(nested["steps"], plain["steps"]):
-            self.assertEqual(a["failures"], 0)
+            self.assertEqual((a["failures"], a["wrong_values"]), (0, 0))
             for key in ("worker_nmse", "mean_nmse", "cosine", "run_nmse", "down_bytes"):
                 self.assertEqual(a[key], b[key], key)
             self.assertLess(a["up_bytes"], b["up_bytes"])
@@ -138,17 +138,24 @@ class FiguresTest(ReplayTest):
         self.assertGreater(far["totals"][0]["worker_nmse"], 2 * plain["worker_nmse"])
 
     def test_nested_bytes_and_values(self):
-        """Three workers: two plain, and the third decoded with their mean."""
-        trace = made((0,), (0, 1, 2), scale=0.05)
-        row, = self.replay(self.save(trace), "ndqsg:fine=12,coarse=4")["steps"]
-        sizes, values = zip(*(self.message(trace[0][w], "dqsg:levels=25", 0, w)[:2] for w in (0, 1)))
-        side = {n: ((values[0][n].astype("f8") + values[1][n]) / 2).astype("f4") for n in values[0]}
-        file = self.compress(self.npz(trace[0][2], "third.npz"), "--scheme=ndqsg:fine=12,coarse=4,check=yes",
-                             f"--seed={SEED}", "--step=0", "--worker=2")
-        third = self.decompress(file, "--side-info", self.npz(side, "side.npz"), suffix=".npz")
-        self.assertEqual(row["up_bytes"], sum(sizes) + file.stat().st_size)
-        errors = [nmse(flat(y), flat(trace[0][w])) for w, y in enumerate([*values, third])]
-        self.assert_near(row["worker_nmse"], float(np.mean(errors)))
+        """Three workers: two plain, the third decoded with their mean; near enough, and too far for some values."""
+        for scale in (0.05, 2):
+            trace = made((0,), (0, 1, 2), scale=scale)
+            row, = self.replay(self.save(trace), "ndqsg:fine=12,coarse=4")["steps"]
+            sizes, values = zip(*(self.message(trace[0][w], "dqsg:levels=25", 0, w)[:2] for w in (0, 1, 2)))
+            side = {n: ((values[0][n].astype("f8") + values[1][n]) / 2).astype("f4") for n in values[0]}
+            file = self.compress(self.npz(trace[0][2], "third.npz"), "--scheme=ndqsg:fine=12,coarse=4,check=yes",
+                                 f"--seed={SEED}", "--step=0", "--worker=2")
+            third = self.decompress(file, "--side-info", self.npz(side, "side.npz"), "--on-overload=keep",
+                                    suffix=".npz")
+            self.assertEqual(row["up_bytes"], sum(sizes[:2]) + file.stat().st_size)
+            errors = [nmse(flat(y), flat(trace[0][w])) for w, y in enumerate([*values[:2], third])]
+            self.assert_near(row["worker_nmse"], float(np.mean(errors)))
+            # What is wrong is what plain dqsg, whose draws are the same, has otherwise.
+            wrong = sum(np.count_nonzero(third[n] != values[2][n]) for n in third)
+            self.assertEqual(row["wrong_values"], wrong)
+            self.assertEqual(row["failures"], sum(np.any(third[n] != values[2][n]) for n in third))
+            self.assertEqual(wrong > 0, scale == 2)
 
     def test_one_worker_is_never_nested(self):
         trace = made((0, 1), (4,))
@@ -411,7 +418,7 @@ class ReportTest(ReplayTest):
         for total in report["totals"]:
             of = [row for row in report["steps"] if row["scheme"] == total["scheme"]]
             self.assertEqual(total["steps"], 3)
-            for key in ("messages", "up_bytes", "checked", "failures"):
+            for key in ("messages", "up_bytes", "checked", "failures", "wrong_values"):
                 self.assertEqual(total[key], sum(row[key] for row in of))
             self.assertEqual(total["down_bytes"], sum(row["down_bytes"] * row["messages"] for row in of))
             for key in ("worker_nmse", "mean_nmse", "cosine"):
