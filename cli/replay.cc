@@ -63,7 +63,7 @@ std::vector<ReplayScheme> schemes_of(const ReplayArguments& args, const Trace& t
 }
 
 ReplayOptions options_of(const ReplayArguments& args) {
-  CodingArguments coding = args;
+  CodingArguments coding = static_cast<const CodingArguments&>(args);
   coding.loss_attribute.clear();  // of what schemes, the trace must be known to say
   if (coding.seed.empty()) coding.seed = "1";
   const CompressOptions usual = coding.options(args.common);
