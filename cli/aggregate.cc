@@ -6,6 +6,7 @@
 #include "cli/common.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
+#include "cli/side.h"
 #include "format/aggregator.h"
 #include "format/dumps/open.h"
 #include "format/metadata.h"
@@ -17,7 +18,8 @@ namespace {
 struct AggregateArguments : CodingArguments {
   CommonOptions common;
   std::vector<std::string> inputs;
-  std::string output, weights, dtype, to, metadata;
+  SideArguments side;
+  std::string output, weights, dtype, to, metadata, at;
   bool sum = false, exact = false, force = false;
 };
 
@@ -143,6 +145,11 @@ int run_aggregate(const AggregateArguments& args) {
     throw Error(Exit::usage, "--dtype is for dumps: a sum has its messages' types");
   options.threads = args.common.thread_count();
   options.memory = args.common.memory_limit();
+  options.side = args.side.open(args.inputs[0], args.as_bf16, args.common);
+  if (!args.at.empty()) {
+    options.set = std::make_shared<const IndexSet>(read_index_set(args.at, options.threads, options.memory));
+    options.set_name = args.at;
+  }
   args.common.say_machine();
 
   Aggregator all(args.inputs, options);
@@ -151,7 +158,9 @@ int run_aggregate(const AggregateArguments& args) {
                     " have the same seed, worker and step, and so the same draws: their errors do not average "
                     "out (compress each with a --worker of its own)");
   }
-  const std::vector<Origin> origins = all.origins();
+  std::vector<Origin> origins = all.origins();
+  if (options.side) origins.push_back(options.side->file().origin());
+  if (options.set) origins.push_back(InputStream(args.at).origin());
   OutputFile output(args.output, origins, args.force);
   Progress progress;
   progress.total = total_bytes(all.schema()) * (result == Result::message ? 2 : 1);
@@ -178,6 +187,8 @@ Command add_aggregate(CLI::App& root) {
   app.add_flag("-f,--force", args->force, "replace an existing output");
   app.add_flag("--sum", args->sum, "the sum instead of the mean");
   app.add_option("--weights", args->weights, "of each file, as 1,2,0.5 [1 each]");
+  args->side.declare(app, "for what is coded by ndqsg: a dump or .gradz file, for all of them the same");
+  app.add_option("--at", args->at, "the index set that all the messages answer (compress --at)");
   app.add_flag("--exact-sum", args->exact, "add symbols, as for a .gradz file without --scheme, for any output");
   app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]");
   app.add_option("--to", args->to, "kind of the output, whatever its name: npy, npz, h5 or gradz")

@@ -18,6 +18,7 @@ Command add_bench(CLI::App& root);
 Command add_compress(CLI::App& root);
 Command add_decompress(CLI::App& root);
 Command add_info(CLI::App& root);
+Command add_replay(CLI::App& root);
 Command add_schemes(CLI::App& root);
 Command add_stats(CLI::App& root);
 Command add_verify(CLI::App& root);

@@ -2,6 +2,7 @@
 #include "cli/losses.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "codec/number_text.h"
@@ -71,6 +72,10 @@ class Losses {
   GroupAttribute numbers_;
 };
 
+std::string mend_of(bool needs_loss, bool needs_first) {
+  return !needs_first ? "loss=..." : needs_loss ? "loss=... and loss0=..." : "loss0=...";
+}
+
 // A tensor of the first step: of the smallest number in a name. Null if no name has one.
 const TensorInfo* first_of(const Schema& schema) {
   const TensorInfo* first = nullptr;
@@ -86,17 +91,30 @@ const TensorInfo* first_of(const Schema& schema) {
 
 }  // namespace
 
-std::string with_any_loss(const std::string& text) {
+bool lacks_losses(std::string_view text) {
   const std::string_view stage = last_stage(text);
-  const bool loss = gives(stage, kLoss), first = gives(stage, kFirst);
-  if (stage.substr(0, stage.find(':')) != kScheme || (loss && first)) {
+  return stage.substr(0, stage.find(':')) == kScheme && !(gives(stage, kLoss) && gives(stage, kFirst));
+}
+
+std::string with_any_loss(const std::string& text) {
+  if (!lacks_losses(text)) {
     throw Error(Exit::usage, "--loss-attribute is for a scheme adaquant without loss=... or loss0=..., not for '" +
                                  escaped(text) + "'");
   }
   std::string out = text;
-  if (!first) out = with(out, kFirst, 1);
-  if (!loss) out = with(out, kLoss, 1);
+  if (!gives(last_stage(text), kFirst)) out = with(out, kFirst, 1);
+  if (!gives(last_stage(text), kLoss)) out = with(out, kLoss, 1);
   return out;
+}
+
+std::function<SchemeChoice(const TensorInfo&)> losses_of_trace(const std::string& text, const std::string& attribute,
+                                                               const Source& source, const TensorInfo& first) {
+  const bool needs_loss = !gives(last_stage(text), kLoss), needs_first = !gives(last_stage(text), kFirst);
+  const auto losses = std::make_shared<const Losses>(source, attribute, mend_of(needs_loss, needs_first));
+  const std::string begun = needs_first ? with(text, kFirst, losses->of(first, kFirst)) : text;
+  return [begun, losses, needs_loss](const TensorInfo& tensor) {
+    return parse_scheme(needs_loss ? with(begun, kLoss, losses->of(tensor, kLoss)) : begun);
+  };
 }
 
 std::map<std::string, SchemeChoice, std::less<>> with_losses(const std::string& text, const std::string& attribute,
@@ -106,10 +124,7 @@ std::map<std::string, SchemeChoice, std::less<>> with_losses(const std::string& 
   const std::string_view stage = last_stage(text);
   const bool needs_loss = !gives(stage, kLoss), needs_first = !gives(stage, kFirst);
   const std::string stored = chosen.stored_text();
-  const Losses losses(source, attribute,
-                      !needs_first ? "loss=..."
-                      : needs_loss ? "loss=... and loss0=..."
-                                   : "loss0=...");
+  const Losses losses(source, attribute, mend_of(needs_loss, needs_first));
   std::string begun = text;
   if (needs_first) {
     const TensorInfo* first = first_of(schema);

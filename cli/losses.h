@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "format/pipeline.h"
 
@@ -17,5 +19,14 @@ std::string with_any_loss(const std::string& text);
 std::map<std::string, SchemeChoice, std::less<>> with_losses(const std::string& text, const std::string& attribute,
                                                              const Source& source, const Schema& schema,
                                                              const SchemeChoice& chosen);
+
+// Whether the last scheme of the text is adaquant and leaves out a loss.
+bool lacks_losses(std::string_view text);
+
+// The scheme of such a text for the messages of a trace: with the losses of the step that the given tensor of the dump
+// belongs to. `first`: a tensor of the first step. `source` outlives it. Throws Error now and when it is called: usage
+// or bad_input, saying what to do.
+std::function<SchemeChoice(const TensorInfo&)> losses_of_trace(const std::string& text, const std::string& attribute,
+                                                               const Source& source, const TensorInfo& first);
 
 }  // namespace gradcodec

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <memory>
 
@@ -259,8 +258,9 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
   }
   const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
   std::optional<OutputFile> plot;
-  const std::array<Origin, 1> dump_origin = {dump_file->origin()};
-  if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), std::span<const Origin>(dump_origin));
+  std::vector<Origin> others;
+  if (dump_file) others.push_back(dump_file->origin());
+  if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), std::span<const Origin>(others));
   Progress progress;
   std::unique_ptr<StoredMessage> message;
   MessageStats stats;

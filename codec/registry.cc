@@ -142,6 +142,9 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   if (choice.inner->remembers()) {
     fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: a memory covers all that stands behind it");
   }
+  if (choice.inner->scheme == &at_scheme() || choice.inner->scheme == &mask_scheme()) {
+    fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: its places are those of the tensor");
+  }
   if (choice.inner->takes_side()) {
     fail("'" + std::string(choice.inner->scheme->name()) +
          "' stands alone: side information is of the tensor, not of what a scheme over it leaves");

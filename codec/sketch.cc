@@ -160,7 +160,8 @@ std::string SketchLayout::difference(const SketchLayout& other) const {
 double SketchLayout::collision() const {
   if (cols == 0) return 0;
   constexpr uint64_t kWords = uint64_t{1} << 31;
-  const auto fewer = static_cast<double>(kWords / cols), larger = static_cast<double>(kWords % cols);
+  const uint64_t each = kWords / cols;  // or one more
+  const auto fewer = static_cast<double>(each), larger = static_cast<double>(kWords % cols);
   const double equal = static_cast<double>(cols) - larger;
   return (larger * (fewer + 1) * (fewer + 1) + equal * fewer * fewer) * 0x1p-62;
 }

@@ -82,7 +82,7 @@ class MadeChunk final : public TensorData {
 }  // namespace
 
 struct Aggregator::Input {
-  explicit Input(const std::string& path, uint64_t memory) : stream(path), reader(stream, memory) {}
+  Input(InputStream&& in, uint64_t memory) : stream(std::move(in)), reader(stream, memory) {}
 
   const std::string& name() const { return stream.name(); }
 
@@ -107,6 +107,11 @@ class Aggregator::Job {
         writer_(writer),
         progress_(progress),
         walk_(schema_) {
+    beside_.wanted = [](const TensorInfo&) { return true; };
+    beside_.side_of = side_of(options_.side);
+    if (options_.set) {
+      beside_.places_of = [set = options_.set](const TensorInfo& info) { return set->mask_of(info); };
+    }
     if (!options_.exact) return;
     made_schema_ = all.sum_schema(coders);
     made_schemes_ = parse_schemes(made_schema_);
@@ -206,8 +211,9 @@ class Aggregator::Job {
     const Input& input = *inputs_[i];
     const TensorInfo& tensor = info(item);
     in_file(input.name(), [&] {
-      const TensorPlan plan = plan_of(input.reader.schema(), input.schemes, input.id, item.place.tensor,
-                                      walk_.chunk_len(item.place.tensor));
+      TensorPlan plan = plan_of(input.reader.schema(), input.schemes, input.id, item.place.tensor,
+                                walk_.chunk_len(item.place.tensor));
+      complete_plan(plan, beside_);
       joint.parts.push_back(restore_tensor(plan, item.place, item.frame, tensor.dtype));
       const Decoder* const decoder = joint.parts.back().decoder->scheme();
       joint.exact_doubles = joint.exact_doubles && decoder == nullptr && tensor.dtype.code == DType::f8;
@@ -461,6 +467,7 @@ class Aggregator::Job {
   }
 
   const AggregateOptions& options_;
+  DecompressOptions beside_;  // what decoders need beside the messages
   const std::vector<std::unique_ptr<Input>>& inputs_;
   const Schema& schema_;
   Sink* const sink_;
@@ -478,36 +485,58 @@ class Aggregator::Job {
 };
 
 Aggregator::Aggregator(const std::vector<std::string>& paths, AggregateOptions options) : options_(std::move(options)) {
-  open(paths);
+  if (std::count(paths.begin(), paths.end(), "-") > 1) {
+    throw Error(Exit::usage, "standard input can be read once: - stands for one message only");
+  }
+  for (const std::string& path : paths) open(std::make_unique<Input>(InputStream(path), options_.memory));
+  if (options_.exact) check_adds_up();
+}
+
+Aggregator::Aggregator(const std::vector<std::shared_ptr<const RandomFile>>& files, AggregateOptions options)
+    : options_(std::move(options)) {
+  for (const auto& file : files) open(std::make_unique<Input>(InputStream(file), options_.memory));
   if (options_.exact) check_adds_up();
 }
 
 Aggregator::~Aggregator() = default;
 
-void Aggregator::open(const std::vector<std::string>& paths) {
-  if (std::count(paths.begin(), paths.end(), "-") > 1) {
-    throw Error(Exit::usage, "standard input can be read once: - stands for one message only");
-  }
-  for (const std::string& path : paths) {
-    inputs_.push_back(std::make_unique<Input>(path, options_.memory));
-    Input& input = *inputs_.back();
-    in_file(input.name(), [&] {
-      ContainerReader& reader = input.reader;
-      if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
-      check_holds_tensors(reader.kind(), reader.schema());
-      check_claims(input.stream, reader.schema());
-      input.id = id_of(reader.schema(), reader.message());
-      input.schemes = parse_schemes(reader.schema());
-      for (const SchemaTensor& tensor : reader.schema().tensors) {
-        const std::string& problem = input.schemes[tensor.scheme].problem;
-        if (!problem.empty()) throw Error(Exit::unsupported, problem).in_tensor(tensor.info.name);
-      }
-      if (reader.message().side) {
-        throw Error(Exit::unsupported,
-                    "needs side information to be decoded: decompress it by itself with --side-info");
-      }
-      check_same(input);
-    });
+void Aggregator::open(std::unique_ptr<Input> opened) {
+  inputs_.push_back(std::move(opened));
+  Input& input = *inputs_.back();
+  in_file(input.name(), [&] {
+    ContainerReader& reader = input.reader;
+    if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
+    check_holds_tensors(reader.kind(), reader.schema());
+    if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
+    check_claims(input.stream, reader.schema());
+    input.id = id_of(reader.schema(), reader.message());
+    input.schemes = parse_schemes(reader.schema());
+    for (const SchemaTensor& tensor : reader.schema().tensors) {
+      const std::string& problem = input.schemes[tensor.scheme].problem;
+      if (!problem.empty()) throw Error(Exit::unsupported, problem).in_tensor(tensor.info.name);
+    }
+    check_beside(input);
+    check_same(input);
+  });
+}
+
+// What a message needs beside itself must be there.
+void Aggregator::check_beside(const Input& input) const {
+  const ContainerReader& reader = input.reader;
+  check_answer(reader.schema(), reader.message(), options_.set.get(), options_.set_name);
+  if (options_.side) options_.side->check(reader.schema(), reader.message());
+  for (const SchemaTensor& tensor : reader.schema().tensors) {
+    const SchemeChoice& scheme = input.schemes[tensor.scheme].choice;
+    if (needs_memory(reader.message(), scheme)) {
+      throw Error(Exit::usage, "is decoded with what '" + std::string(scheme.scheme->name()) +
+                                   "' remembers of its worker: decompress it with that --state, and aggregate what "
+                                   "comes out by other means");
+    }
+    if (scheme.takes_side() && !options_.side) {
+      throw Error(Exit::usage, "is coded by '" + scheme.stored_text() +
+                                   "', which is decoded with side information: --side-info FILE, a dump or a message")
+          .in_tensor(tensor.info.name);
+    }
   }
 }
 

@@ -9,17 +9,22 @@
 #include <vector>
 
 #include "format/dumps/sink.h"
+#include "format/index_set.h"
 #include "format/pipeline.h"
 #include "format/reader.h"
+#include "format/side_info.h"
 #include "format/writer.h"
 
 namespace gradcodec {
 
 struct AggregateOptions {
-  bool mean = true;             // else the sum
-  std::vector<double> weights;  // one an input, each above 0; empty: 1 each
-  bool exact = false;           // symbols are added, not values
-  std::optional<DType> dtype;   // of float tensors, instead of their own
+  bool mean = true;                           // else the sum
+  std::vector<double> weights;                // one an input, each above 0; empty: 1 each
+  bool exact = false;                         // symbols are added, not values
+  std::optional<DType> dtype;                 // of float tensors, instead of their own
+  std::shared_ptr<const SideInfo> side = {};  // for messages that are decoded with side information
+  std::shared_ptr<const IndexSet> set = {};   // that all messages answer, if they answer one
+  std::string set_name = {};                  // for messages
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for the chunks at work
 };
@@ -31,6 +36,8 @@ class Aggregator {
   // (also for files that do not go together), unsupported, limit, io, usage (also, if options.exact, for what does not
   // add up).
   Aggregator(const std::vector<std::string>& paths, AggregateOptions options);
+  // Of files that are open.
+  Aggregator(const std::vector<std::shared_ptr<const RandomFile>>& files, AggregateOptions options);
   ~Aggregator();
 
   const Schema& schema() const;  // of the first, whose tensors are those of all
@@ -57,7 +64,8 @@ class Aggregator {
   struct Input;
   class Job;
 
-  void open(const std::vector<std::string>& paths);
+  void open(std::unique_ptr<Input> input);
+  void check_beside(const Input& input) const;
   void check_same(const Input& input) const;
   void check_adds_up() const;
 

@@ -55,6 +55,7 @@ class Compressor {
     const auto own = options_.own_schemes.find(entry.info.name);
     const SchemeChoice& scheme = own == options_.own_schemes.end() ? schemes_[entry.scheme] : own->second;
     const auto kept = options_.kept_levels.find(entry.info.name);
+    const auto shared = options_.shared_scales.find(entry.info.name);
     TensorPlan plan = {entry.info,
                        scheme,
                        coder_of(scheme, schema_.schemes[entry.scheme].coder),
@@ -62,7 +63,7 @@ class Compressor {
                        static_cast<uint32_t>(tensor),
                        walk_.chunk_len(tensor),
                        kept == options_.kept_levels.end() ? std::span<const float>() : kept->second,
-                       options_.shared_scale,
+                       shared == options_.shared_scales.end() ? options_.shared_scale : shared->second,
                        options_.side_of && scheme.takes_side() ? options_.side_of(entry.info) : nullptr,
                        options_.memory_of ? options_.memory_of(entry.info) : nullptr};
     plan.measures_side = options_.take_fit != nullptr;

@@ -136,16 +136,12 @@ std::shared_ptr<const Tensor> IndexSet::mask_of(const TensorInfo& info) const {
   return std::make_shared<MaskTensor>(info.shape, info.size(), entry->places);
 }
 
-IndexSet read_index_set(const std::string& path, unsigned threads, uint64_t memory) {
-  return read_index_set(RandomFile::open(path), threads, memory);
-}
-
-IndexSet read_index_set(const std::shared_ptr<const RandomFile>& bytes, unsigned threads, uint64_t memory) {
+IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned threads, uint64_t memory) {
   Progress progress;
   DecompressOptions options;
   options.threads = threads;
   options.memory = memory;
-  const StoredMessage file(bytes, options, progress, FileKind::indices);
+  const StoredMessage file(std::move(given), options, progress, FileKind::indices);
   IndexSet set;
   set.origin = file.schema().origin;
   set.chunk_log2 = file.schema().chunk_log2;

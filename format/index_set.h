@@ -35,8 +35,10 @@ struct IndexSet {
 };
 
 // Throws Error naming the file: as StoredMessage does.
-IndexSet read_index_set(const std::shared_ptr<const RandomFile>& bytes, unsigned threads, uint64_t memory);
-IndexSet read_index_set(const std::string& path, unsigned threads, uint64_t memory);
+IndexSet read_index_set(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory);
+inline IndexSet read_index_set(const std::string& path, unsigned threads, uint64_t memory) {
+  return read_index_set(RandomFile::open(path), threads, memory);
+}
 
 void write_index_set(const IndexSet& set, OutputFile& output, unsigned threads, uint64_t memory);
 

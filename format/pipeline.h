@@ -46,6 +46,7 @@ struct CompressOptions {
   // By tensor, in place of `scheme` and stored as the same text: what they differ in is the encoder's alone.
   std::map<std::string, SchemeChoice, std::less<>> own_schemes = {};
   std::optional<float> shared_scale = {};                          // of the schemes that take one
+  std::map<std::string, float, std::less<>> shared_scales = {};    // by tensor, in place of it
   std::function<const Memory*(const TensorInfo&)> memory_of = {};  // what the schemes remember, or null
   bool warns = false;  // whether to ask the schemes for warnings, for which they may read a tensor again
   // Side information of a tensor whose scheme takes some, if it is known already: decoding is tried with it, and

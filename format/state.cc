@@ -129,7 +129,8 @@ StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_
 
 // Another process may replace the file, under a lock of its own, before this one has it.
 void StateFile::open_locked(uint64_t previous) {
-  for (;;) {
+  if (path_ == "-") throw Error(Exit::usage, "is no file that could be kept: name one for the state");
+  for (int tries = 0; tries < 100; ++tries) {
     lock_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     if (lock_.get() < 0 && errno == ENOENT) {
       if (previous != 0) {
@@ -150,6 +151,7 @@ void StateFile::open_locked(uint64_t previous) {
     mode_ = ours.st_mode & 0777;
     if (stat(path_.c_str(), &now) == 0 && ours.st_dev == now.st_dev && ours.st_ino == now.st_ino) return;
   }
+  throw Error(Exit::io, "is replaced by others again and again, or cannot be kept where it is");
 }
 
 void StateFile::read(uint64_t memory) {

@@ -104,7 +104,8 @@ class ValueEncoder final : public TensorEncoder {
   // Decodes the chunk as whoever has this side information will.
   void measure(Range range, Workspace& work) const {
     const Decoder& decoder = encoder_->decoder();
-    for (std::vector<float>* room : {&work.original, &work.side, &work.again}) room->resize(work.values.size());
+    for (std::vector<float>* room : {&work.original, &work.side, &work.again})
+      room->resize(static_cast<size_t>(range.count));
     try {
       decoder.decode(work.code, range, work.again);
     } catch (const Overload&) {  // which is what is measured

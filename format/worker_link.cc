@@ -69,6 +69,31 @@ std::unique_ptr<Source> source_of(const std::vector<TensorInfo>& tensors, const 
   return std::make_unique<ValueSource>(tensors, values);
 }
 
+std::shared_ptr<const RandomFile> encode_values(const std::vector<TensorInfo>& tensors, const TensorValues& values,
+                                                const CompressOptions& options, const Message& message,
+                                                uint64_t* end_check, std::vector<std::string>* warnings) {
+  ValueSource source(tensors, values);
+  const Schema schema = plan_schema(source, options);
+  std::vector<SchemeChoice> schemes;
+  for (const StoredScheme& stored : schema.schemes) {
+    schemes.push_back(stored.text == options.scheme.stored_text() ? options.scheme : parse_stored_scheme(stored.text));
+  }
+  auto file = RandomFile::in_memory("message");
+  OutputFile output(file);
+  ContainerWriter writer(output);
+  Progress progress;
+  Message planned = plan_message(schema, options.id, message.previous.value_or(0));
+  planned.side = message.side;
+  writer.begin(schema, {}, {}, planned);
+  compress(source, schema, schemes, options, writer, progress);
+  output.commit();
+  if (end_check != nullptr) *end_check = writer.end_check();
+  if (warnings != nullptr) {
+    for (const auto& [tensor, text] : progress.warnings) warnings->push_back(tensor + ": " + text);
+  }
+  return file;
+}
+
 TensorValues decode_values(const std::shared_ptr<const RandomFile>& message, const DecompressOptions& given) {
   DecompressOptions options = given;
   if (!options.wanted) options.wanted = [](const TensorInfo&) { return true; };
@@ -108,28 +133,17 @@ WorkerLink::Delivery WorkerLink::encode(uint64_t step, const TensorValues& value
   options.id = {options_.seed, options_.worker, step};
   options.min_elements = options_.min_elements;
   options.shared_scale = options_.shared_scale;
+  options.shared_scales = shared_scales_;
   options.chunk_log2 = options_.chunk_log2;
   options.memory = options_.memory;
+  options.threads = options_.threads;
   options.warns = previous_ == 0;
   options.memory_of = [this](const TensorInfo& info) { return sender_.of(info.name); };
-  ValueSource source(tensors_, values);
-  const Schema schema = plan_schema(source, options);
-  std::vector<SchemeChoice> schemes;
-  for (const StoredScheme& stored : schema.schemes) {
-    schemes.push_back(stored.text == options.scheme.stored_text() ? options.scheme : parse_stored_scheme(stored.text));
-  }
-  const auto file = RandomFile::in_memory("message");
-  OutputFile output(file);
-  ContainerWriter writer(output);
-  Progress progress;
-  writer.begin(schema, {}, {}, plan_message(schema, options.id, previous_));
-  compress(source, schema, schemes, options, writer, progress);
+  Message message;
+  message.previous = previous_;
   Delivery delivery;
-  delivery.bytes = output.position();
-  output.commit();
-  previous_ = writer.end_check();
-  delivery.message = file;
-  for (const auto& [tensor, text] : progress.warnings) delivery.warnings.push_back(tensor + ": " + text);
+  delivery.message = encode_values(tensors_, values, options, message, &previous_, &delivery.warnings);
+  delivery.bytes = delivery.message->size();
   return delivery;
 }
 
@@ -137,6 +151,7 @@ TensorValues WorkerLink::decode(const std::shared_ptr<const RandomFile>& message
                                 const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side) {
   DecompressOptions options;
   options.memory = options_.memory;
+  options.threads = options_.threads;
   options.side_of = side;
   if (receiver_.tensors() > 0) options.memory_of = [this](const TensorInfo& info) { return receiver_.of(info.name); };
   return decode_values(message, options);

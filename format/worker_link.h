@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,7 @@ class WorkerLink {
     std::optional<float> shared_scale = {};
     uint8_t chunk_log2 = kDefaultChunkLog2;
     uint64_t memory = uint64_t{4} << 30;
+    unsigned threads = 1;
   };
 
   // Tensors are of float32; names and shapes stay from step to step.
@@ -52,6 +54,9 @@ class WorkerLink {
   TensorValues decode(const std::shared_ptr<const RandomFile>& message,
                       const std::function<std::shared_ptr<const Tensor>(const TensorInfo&)>& side = {});
 
+  // The scales that workers agreed on, by tensor, for what is encoded from now on.
+  void share_scales(std::map<std::string, float, std::less<>> scales) { shared_scales_ = std::move(scales); }
+
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
 
   // What the encoder remembers; no tensors if the scheme remembers nothing.
@@ -62,8 +67,16 @@ class WorkerLink {
   Options options_;
   std::vector<TensorInfo> tensors_;
   Remembered sender_, receiver_;
+  std::map<std::string, float, std::less<>> shared_scales_;
   uint64_t previous_ = 0;
 };
+
+// A message in memory: the file that compress writes. `message`: previous and side are taken from it. `end_check`, if
+// not null, receives END's; `warnings` what the schemes warn of. Throws what compress throws.
+std::shared_ptr<const RandomFile> encode_values(const std::vector<TensorInfo>& tensors, const TensorValues& values,
+                                                const CompressOptions& options, const Message& message,
+                                                uint64_t* end_check = nullptr,
+                                                std::vector<std::string>* warnings = nullptr);
 
 // Decodes a message in memory, of float tensors, to float32. Throws what decompress throws.
 TensorValues decode_values(const std::shared_ptr<const RandomFile>& message, const DecompressOptions& options);

@@ -25,6 +25,8 @@ namespace {
 constexpr double kMinAlpha = 0.001;
 constexpr uint32_t kSignedClasses = 2 * kernels::kDitherClasses;
 
+constexpr uint32_t kMostCoarse = kMaxLevel / 2;  // rho is 2 or more
+
 constexpr std::array<ParamSpec, 5> kParams = {{
     {.kind = ParamSpec::integer,
      .name = "fine",
@@ -37,7 +39,7 @@ constexpr std::array<ParamSpec, 5> kParams = {{
      .name = "coarse",
      .help = "M2, of the coarse lattice; a divisor of fine. rho = fine / coarse symbols are sent",
      .min = 1,
-     .max = kMaxLevel / 2,
+     .max = kMostCoarse,
      .required = true,
      .example = "1"},
     {.kind = ParamSpec::real,

@@ -181,7 +181,7 @@ class Unknown(Hostile):
             self.refuse_all(UNSUPPORTED, gz.prologue(**changed) + rest, says, what=changed)
 
     def test_blocks(self):
-        for tag in (0x00, 0x04, 0x7E):
+        for tag in (0x00, 0x05, 0x7E):
             writer = Writer().block(SCHEMA, gz.schema(ONE)).block(tag, b"?")
             self.refuse_all(UNSUPPORTED, writer.block(gz.MESSAGE, gz.message()).out, f"type {tag}")
         for tag in (0x80, 0x82, 0xFF):  # may be skipped
@@ -225,7 +225,7 @@ class Unknown(Hostile):
             self.refuse_all(UNSUPPORTED, gz.file_of(ONE, [GOOD], (("dqsg:levels=3", coder),)), f"coder {coder}")
 
     def test_scheme_texts(self):
-        for text in ("later:s=4", "dqsg2:levels=3", "ef/dqsg:levels=3", "dqsg:levels=3+raw",
+        for text in ("later:s=4", "dqsg2:levels=3", "memo/dqsg:levels=3", "dqsg:levels=3+raw",
                      "x" * 1024):
             self.refuse_all(UNSUPPORTED, gz.file_of(ONE, [GOOD], ((text, PACK),)), "not known", what=text)
 

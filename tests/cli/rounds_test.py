@@ -131,6 +131,21 @@ class Rounds(support.CliTest):
             left[name][mark != 0] = 0
             self.assertEqual((left[name] + update[name]).tobytes(), self.tensors[name].tobytes())
 
+    def test_answers_of_several_workers_add_up(self):
+        """The server's half of the second round: the mean of exact values at the places that it asked for."""
+        other = {name: heavy_tailed(seed, x.shape) for seed, (name, x) in enumerate(self.tensors.items(), 11)}
+        indices = self.dir / "x.indices"
+        self.ok("decompress", self.compress(self.dump, "x.gradz", SKETCH), "--top=500", "--indices", indices, "-q")
+        answers = [self.answer(self.dump, "a0.gradz", indices),
+                   self.answer(self.save("y.npz", other), "a1.gradz", indices)]
+        self.ok("aggregate", *answers, "--at", indices, "-o", self.dir / "mean.npz", "-q")
+        places = heaviest(self.decompress(self.dir / "x.gradz", "whole.npz"), 500)
+        both = {name: ((x.astype("f8") + other[name].astype("f8")) / 2).astype("f4")
+                for name, x in self.tensors.items()}
+        self.assert_equal(self.load("mean.npz"), only(both, places))
+        self.refused(USAGE, "aggregate", *answers, "-o", self.dir / "m.npz", says="--at SET")
+        self.assertFalse((self.dir / "m.npz").exists())
+
     def test_with_all_candidates_it_is_the_true_top_k(self):
         file = self.compress(self.dump, "x.gradz", "countsketch:rows=1,cols=1")  # says nothing
         indices = self.dir / "x.indices"

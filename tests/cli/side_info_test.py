@@ -65,6 +65,13 @@ class SideInfo(support.CliTest):
         self.assert_dqsg(np.load(target))
         self.refused(USAGE, "decompress", "-", "-o", target, "-f", "--side-info", "-", says="standard input")
 
+    def test_means_of_messages_that_need_it(self):
+        files = [self.file(), self.file(name="again.gradz")]
+        self.refused(USAGE, "aggregate", *files, "-o", self.dir / "m.npz", says="--side-info FILE")
+        self.ok("aggregate", *files, "-o", self.dir / "m.npz", "--side-info", self.side, "-q")
+        with np.load(self.dir / "m.npz") as arrays:
+            self.assert_dqsg({name: arrays[name] for name in arrays.files})
+
     def test_only_and_other_types_of_tensors(self):
         file = self.file()
         only = self.decompress(file, "--side-info", self.side, "--only", "b", suffix=".npz")
@@ -226,7 +233,7 @@ class SideInfo(support.CliTest):
                          "--side-info", side)
             self.assertEqual(result.code, OK)
             self.assertIn("every value is decoded right", result.err)
-            self.assertIn("side_digest", self.info(self.dir / "o.gradz"))
+            self.assertIn("beside", self.info(self.dir / "o.gradz"))
             self.assert_dqsg(self.decompress(self.dir / "o.gradz", "--side-info", side, suffix=".npz"))
             for other in (self.dump, self.far_side, lossy := self.compress(
                     self.side, "--scheme", "dither:nmse=1e-6", to=self.dir / "lossy.gradz")):
@@ -239,7 +246,7 @@ class SideInfo(support.CliTest):
         self.assert_dqsg(self.decompress(noted, "--side-info", self.dir / "copy.npz", suffix=".npz"))
         # It is a note: the rest of the file is as without it.
         plain = self.info(self.file(name="plain.gradz"), "--test", "--side-info", self.side)
-        self.assertNotIn("side_digest", plain)
+        self.assertNotIn("beside", plain)
         self.assertEqual(self.info(noted)["total_bytes"], plain["total_bytes"] + 8)
 
     def test_what_compress_says_of_it_is_so(self):

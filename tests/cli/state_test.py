@@ -113,6 +113,14 @@ class State(StateTest):
         message = self.compress(5, scheme)
         self.assertIn("another message came in between", self.decompress(message, *state, code=BAD_INPUT))
 
+    def test_means_are_of_messages_that_need_no_state(self):
+        first, second = self.compress(0, "diana/qsgd:s=4"), self.compress(1, "diana/qsgd:s=4")
+        self.ok("aggregate", first, first, "-o", self.dir / "m.npz", "-q")
+        self.refused(USAGE, "aggregate", first, second, "-f", "-o", self.dir / "m.npz", says="remembers")
+        self.refused(USAGE, "aggregate", self.dir / "w.state", "-f", "-o", self.dir / "m.npz", says="state")
+        self.ok("aggregate", self.compress(0, "ef/sign", state="e.state"), self.compress(1, "ef/sign", state="e.state"),
+                "-f", "-o", self.dir / "m.npz", "-q")
+
     def test_the_first_message_needs_no_state_to_be_decoded(self):
         message = self.compress(0, "diana/qsgd:s=4")
         self.decompress(message)
@@ -182,6 +190,9 @@ class State(StateTest):
         self.assertIn("not a state", self.compress(1, "ef/sign", state="copy", code=USAGE))
         self.assertIn("not a .gradz", self.compress(1, "ef/sign", state="g0.npz", code=BAD_INPUT))
         self.compress(1, "ef/sign", state=".", code=USAGE)
+        self.compress(1, "ef/sign", state="/dev/null", code=USAGE)
+        result = run("compress", self.dump(1), "-o", self.dir / "x.gradz", "--scheme", "ef/sign", "--state", "-")
+        self.assertEqual(result.code, USAGE, result.err)
         self.assertIn("is the input itself", self.compress(1, "ef/sign", out="w.state", code=USAGE))
 
     def test_without_a_state_it_is_said(self):

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/worker_link.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "codec/edges.h"
 #include "codec/support.h"
@@ -63,4 +65,38 @@ TEST_CASE("small tensors of a link go by raw, exactly") {
   const TensorValues x = values_at(3);
   CHECK(same_bits(link.send(0, x).decoded[1], x[1]));
   CHECK(link.sender().tensors() == 1);
+}
+
+TEST_CASE("links with the scale that workers agreed on have one step") {
+  WorkerLink one = link_of("maxnorm:bits=3", 1), other = link_of("maxnorm:bits=3", 2);
+  const TensorValues x = values_at(1), y = values_at(2);
+  for (WorkerLink* link : {&one, &other}) link->share_scales({{"w", 1.75F}, {"b", 3.5F}});
+  const TensorValues a = one.send(0, x).decoded, b = other.send(0, y).decoded;
+  for (const TensorValues& values : {a, b}) {
+    for (const float value : values[0]) CHECK(std::fmod(value, 0.25F) == 0);
+    for (const float value : values[1]) CHECK(std::fmod(value, 0.5F) == 0);
+    CHECK(std::any_of(values[0].begin(), values[0].end(), [](float value) { return value != 0; }));
+  }
+  one.share_scales({{"w", 1e-3F}});
+  CHECK_THROWS_AS(one.encode(1, x), Error);
+}
+
+TEST_CASE("threads of a link change no byte") {
+  WorkerLink::Options options;
+  options.scheme = parse_scheme("ef/dither:nmse=0.1");
+  options.chunk_log2 = 12;
+  const std::vector<TensorInfo> tensors = {{"w", {}, {3, 10000}}};
+  const TensorValues x = {varied(30000)};
+  WorkerLink one(options, tensors);
+  options.threads = 4;
+  WorkerLink four(options, tensors);
+  for (uint64_t step = 0; step < 3; ++step) {
+    const WorkerLink::Delivery a = one.send(step, x), b = four.send(step, x);
+    REQUIRE(a.bytes == b.bytes);
+    Bytes left(a.bytes), right(a.bytes);
+    a.message->read_at(0, left);
+    b.message->read_at(0, right);
+    CHECK(left == right);
+    CHECK(same_bits(a.decoded[0], b.decoded[0]));
+  }
 }

@@ -178,7 +178,7 @@ CASES = {
     6: {
         "major": file(start=prologue(major=2)), "kind": file(start=prologue(kind=9)),
         "critical flag": file(start=prologue(flags=1)), "alignment": file(schema=schema(head=b"\x12\x01\x02")),
-        "origin": file(schema=schema(head=b"\x12\x00\x04")), "critical block": file(between=((4, b""),)),
+        "origin": file(schema=schema(head=b"\x12\x00\x04")), "critical block": file(between=((5, b""),)),
         "packing": file(between=((3, b"\x02x"),)), "message flag": file(message=b"\x41" + SEED),
         "form 3": one_frame(STEP + SYMBOLS, form=3), "bit 31": one_frame(STEP + SYMBOLS, form=8),
         "dtype 16": file(schema=schema(tensors=(tensor(dtype=b"\x10"),))),

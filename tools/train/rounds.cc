@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/train/rounds.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "format/frame_decoder.h"
 #include "format/frame_walk.h"
 #include "format/heaviest.h"
 #include "format/pipeline.h"
-#include "format/writer.h"
 
 namespace gradcodec::train {
 
@@ -57,14 +55,10 @@ Table read_table(const std::shared_ptr<const RandomFile>& message) {
 }
 
 std::vector<uint64_t> heaviest(std::span<const float> values, uint64_t count) {
-  std::vector<std::pair<uint32_t, uint64_t>> keys;
-  keys.reserve(values.size());
-  for (size_t i = 0; i < values.size(); ++i) keys.emplace_back(heavy_key(values[i]), i);
-  const auto last = keys.begin() + static_cast<ptrdiff_t>(std::min<uint64_t>(count, keys.size()));
-  std::nth_element(keys.begin(), last, keys.end());
+  Foremost heavy(count, kRoundMemory);
+  heavy.add(0, {0, values.size()}, values, [&](size_t i) { return uint64_t{heavy_key(values[i])}; });
   std::vector<uint64_t> places;
-  for (auto key = keys.begin(); key != last; ++key) places.push_back(key->second);
-  std::sort(places.begin(), places.end());
+  for (const Standing& one : heavy.all()) places.push_back(one.place);
   return places;
 }
 
@@ -80,25 +74,14 @@ SetMessage send_set(const TensorInfo& info, std::vector<uint64_t> places, uint64
 }
 
 Answer send_answer(const TensorInfo& info, const std::vector<float>& values, const IndexSet& set, MessageId id) {
-  const std::vector<TensorInfo> tensors = {info};
-  const TensorValues all = {values};
-  const std::unique_ptr<Source> source = source_of(tensors, all);
   CompressOptions options;
   options.scheme = parse_scheme("at");
   options.id = id;
   options.memory = kRoundMemory;
   options.places_of = [&](const TensorInfo& of) { return set.mask_of(of); };
-  const Schema schema = plan_schema(*source, options);
-  const auto file = RandomFile::in_memory("answer");
-  OutputFile output(file);
-  ContainerWriter writer(output);
-  Message message = plan_message(schema, id);
+  Message message;
   message.side = set.check;
-  Progress progress;
-  writer.begin(schema, {}, {}, message);
-  compress(*source, schema, std::vector<SchemeChoice>(schema.schemes.size(), options.scheme), options, writer,
-           progress);
-  output.commit();
+  const std::shared_ptr<const RandomFile> file = encode_values({info}, {values}, options, message);
 
   DecompressOptions decoding;
   decoding.memory = kRoundMemory;

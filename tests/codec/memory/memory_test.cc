@@ -398,8 +398,9 @@ TEST_CASE("names of compositions stand for them") {
   CHECK(stored("onebit-ef") == "ef/onebit");
   CHECK(stored("sign-ef:axis=row") == "ef/sign:axis=row");
   CHECK(stored("dgc:k=0.1%") == "momentum/topk");
-  for (const char* wrong : {"qsparse", "qsparse:k=1%/qsgd:s=4", "ef/qsparse:k=1%", "qsparse:k=1%,x=2", "ef/ef/topk:k=1",
-                            "topk:k=1/ef/sign", "ef", "ef/raw", "qsparse:k=1%,k=2%", "qsparse:s"}) {
+  for (const char* wrong :
+       {"qsparse", "qsparse:k=1%/qsgd:s=4", "ef/qsparse:k=1%", "qsparse:k=1%,x=2", "ef/ef/topk:k=1", "topk:k=1/ef/sign",
+        "ef", "ef/raw", "qsparse:k=1%,k=2%", "qsparse:s", "ef/at", "topk:k=1/mask"}) {
     INFO(wrong);
     CHECK_THROWS_AS(parse_scheme(wrong), Error);
   }
