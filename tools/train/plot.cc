@@ -24,8 +24,13 @@ double both(const Record& record) { return (record.traffic.up + record.traffic.d
 struct Panel {
   std::string_view title, x_name, y_name;
   Read x, y;
-  double base;  // of the x-axis
+  double base;           // of the x-axis
+  bool is_loss = false;  // else accuracy: where the curves end is what is to be seen, and what is beyond is at the edge
 };
+
+std::string mbit(double value) {
+  return value < 1000 ? short_number(value, 3) : with_commas(static_cast<uint64_t>(value + 0.5));
+}
 
 // Every tenth colour is dashed again.
 std::string style_of(size_t curve) {
@@ -50,6 +55,11 @@ void draw_panel(Svg& svg, const std::vector<Curve>& curves, const Panel& panel, 
   }
   if (!(x.low < x.high)) x.low = x.base > 0 ? 1 : 0, x.high = std::max(x.low + 1, 2 * x.high);
   if (!(y.low < y.high)) y.low -= y.low <= y.high ? 0.5 : 0, y.high = y.low + 1;
+  if (panel.is_loss) {
+    y.high = std::min(y.high, 3 * std::max(y.low, 0.1));
+  } else {
+    y.low = std::max(y.low, y.high - 20);
+  }
   svg.frame(x, y, panel.title, panel.x_name, "");
   svg.text(x.from, y.to - 6, panel.y_name);
   for (size_t i = 0; i < curves.size(); ++i) {
@@ -67,14 +77,14 @@ void draw_panel(Svg& svg, const std::vector<Curve>& curves, const Panel& panel, 
 std::string draw(const std::vector<Curve>& curves) {
   const Read steps = [](const Record& record) { return static_cast<double>(record.step); };
   const Read accuracy = [](const Record& record) { return 100 * record.test_accuracy; };
-  const Read loss = [](const Record& record) { return std::min(record.test_loss, 3.0); };  // what diverged stays below
+  const Read loss = [](const Record& record) { return record.test_loss; };
   const std::array<Panel, 6> panels = {{
       {"Accuracy by steps", "steps", "test accuracy, %", steps, accuracy, 0},
-      {"Loss by steps", "steps", "test loss, at most 3", steps, loss, 0},
+      {"Loss by steps", "steps", "test loss", steps, loss, 0, true},
       {"Accuracy by bits sent", "Mbit that a worker sent", "test accuracy, %", up, accuracy, 10},
-      {"Loss by bits sent", "Mbit that a worker sent", "test loss, at most 3", up, loss, 10},
+      {"Loss by bits sent", "Mbit that a worker sent", "test loss", up, loss, 10, true},
       {"Accuracy by bits both ways", "Mbit that a worker sent and received", "test accuracy, %", both, accuracy, 10},
-      {"Loss by bits both ways", "Mbit that a worker sent and received", "test loss, at most 3", both, loss, 10},
+      {"Loss by bits both ways", "Mbit that a worker sent and received", "test loss", both, loss, 10, true},
   }};
   Svg svg(2 * kPanel, 3 * kHeight + kLine * static_cast<double>(curves.size() + 1));
   for (size_t i = 0; i < panels.size(); ++i) {
@@ -86,8 +96,7 @@ std::string draw(const std::vector<Curve>& curves) {
     svg.line({{{kLeft, top - 4}, {kLeft + 30, top - 4}}}, style_of(i));
     svg.text(kLeft + 38, top,
              curves[i].name + ": " + fixed(100 * last.test_accuracy, 2) + " % after " + with_commas(last.step) +
-                 " steps, " + short_number(up(last), 4) + " Mbit sent, " + short_number(both(last) - up(last), 4) +
-                 " received");
+                 " steps, " + mbit(up(last)) + " Mbit sent, " + mbit(both(last) - up(last)) + " received");
   }
   return svg.finish();
 }
