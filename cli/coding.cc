@@ -113,6 +113,25 @@ void CodingArguments::complete(CompressOptions& options, const Source& source, c
   }
 }
 
+StateDemand CodingArguments::demand(const CompressOptions& options, const Schema& schema) const {
+  if (!options.scheme.remembers()) {
+    throw Error(Exit::usage,
+                "--state is for schemes that remember (ef/..., ec/..., diana/..., momentum/..., and what "
+                "gradcodec schemes lists as made of them)");
+  }
+  StateDemand demand;
+  demand.memory = options.scheme.scheme->name();
+  for (const std::string_view vector : options.scheme.scheme->vectors()) demand.vectors.emplace_back(vector);
+  const std::string text = options.scheme.stored_text();
+  for (const SchemaTensor& tensor : schema.tensors) {
+    if (schema.schemes[tensor.scheme].text == text) demand.tensors.push_back(tensor.info);
+  }
+  if (!seed.empty()) demand.seed = options.id.seed;
+  demand.worker = options.id.worker;
+  demand.step = options.id.step;
+  return demand;
+}
+
 std::unique_ptr<Source> CodingArguments::open(const std::shared_ptr<RandomFile>& file,
                                               const CommonOptions& common) const {
   std::unique_ptr<Source> source = open_dump(file, {as_bf16, drop_unsupported}, common);

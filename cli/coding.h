@@ -8,6 +8,7 @@
 
 #include "cli/common.h"
 #include "format/pipeline.h"
+#include "format/state.h"
 
 namespace gradcodec {
 
@@ -24,6 +25,10 @@ struct CodingArguments {
 
   // What of the options is in the dump itself, once it is known which tensors have the scheme: losses. Throws Error.
   void complete(CompressOptions& options, const Source& source, const Schema& schema, std::string_view file) const;
+
+  // What a state of the worker whose message this is must be (--state). Throws Error(usage) if the scheme remembers
+  // nothing.
+  StateDemand demand(const CompressOptions& options, const Schema& schema) const;
 
   // Opens the dump; says what is left out of it. Throws Error(usage) for a glob that matches no tensor.
   std::unique_ptr<Source> open(const std::shared_ptr<RandomFile>& file, const CommonOptions& common) const;

@@ -196,22 +196,8 @@ std::unique_ptr<StateFile> open_state(const CompressArguments& args, CompressOpt
                     "' remembers nothing without --state FILE: this is the first step, and the last");
     return nullptr;
   }
-  if (!options.scheme.remembers()) {
-    throw Error(Exit::usage,
-                "--state is for schemes that remember (ef/..., ec/..., diana/..., momentum/..., and what "
-                "gradcodec schemes lists as made of them)");
-  }
-  StateDemand demand;
-  demand.memory = scheme.name();
-  for (const std::string_view vector : scheme.vectors()) demand.vectors.emplace_back(vector);
-  const std::string text = options.scheme.stored_text();
-  for (const SchemaTensor& tensor : schema.tensors) {
-    if (schema.schemes[tensor.scheme].text == text) demand.tensors.push_back(tensor.info);
-  }
-  if (!args.seed.empty()) demand.seed = options.id.seed;
-  demand.worker = options.id.worker;
-  demand.step = options.id.step;
-  auto state = std::make_unique<StateFile>(args.state, demand, options.id.seed, origin.mode, options.memory);
+  auto state = std::make_unique<StateFile>(args.state, args.demand(options, schema), options.id.seed, origin.mode,
+                                           options.memory);
   const StateFacts& facts = state->facts();
   options.id = {facts.seed, facts.worker, facts.step};
   options.memory_of = [&state = *state](const TensorInfo& info) { return state.remembered().of(info.name); };

@@ -22,7 +22,7 @@ constexpr uint64_t kMaxMessages = 1000000000;
 struct VerifyArguments : CodingArguments {
   CommonOptions common;
   SideArguments side;
-  std::string input, against, trials, alpha, margin, messages;
+  std::string input, against, state, trials, alpha, margin, messages;
   bool strict = false, json = false;
 };
 
@@ -33,10 +33,13 @@ VerifyOptions options_of(const VerifyArguments& args) {
   if (!args.alpha.empty()) options.alpha = parse_real(args.alpha, "--alpha", 1e-300, 0.5);
   if (!args.margin.empty()) options.margin = parse_real(args.margin, "--margin", 0, 1e6);
   if (!args.messages.empty()) options.messages = parse_count(args.messages, "--messages", 1, kMaxMessages);
-  if (options.compress.id.worker.value_or(0) + options.trials > uint64_t{1} << 32) {
-    throw Error(Exit::usage, "--worker is the first of --trials workers, all below 2^32");
-  }
   return options;
+}
+
+void check_workers(const VerifyOptions& options) {
+  if (options.compress.id.worker.value_or(0) + options.trials > uint64_t{1} << 32) {
+    throw Error(Exit::usage, "the message's worker is the first of --trials workers, all below 2^32");
+  }
 }
 
 Telling telling_of(const VerifyArguments& args) {
@@ -68,7 +71,15 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
   options.compress.side_of = side_of(side);
   const std::unique_ptr<Source> source = args.open(file, args.common);
-  args.complete(options.compress, *source, plan_schema(*source, options.compress), file->name());
+  const Schema schema = plan_schema(*source, options.compress);
+  args.complete(options.compress, *source, schema, file->name());
+  std::optional<StateFile> state;
+  if (!args.state.empty()) {
+    state.emplace(StateFile::look(args.state, args.demand(options.compress, schema), options.compress.memory));
+    options.compress.id = {state->facts().seed, state->facts().worker, state->facts().step};
+    options.compress.memory_of = [&state](const TensorInfo& info) { return state->remembered().of(info.name); };
+  }
+  check_workers(options);
   const Scheme& scheme = *options.compress.scheme.scheme;
   VerifySubject subject;
   subject.input = file->name();
@@ -78,6 +89,14 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   if (options.compress.scheme.draws() || scheme.is_private()) subject.seed = options.compress.id.seed;
   subject.exact = scheme.carries_bytes();
   if (args.scheme.empty()) args.common.say("scheme " + subject.scheme + "; --scheme chooses");
+  if (state) {
+    subject.scheme += " from " + escaped(args.state) + ", step " + std::to_string(state->facts().step);
+    args.common.say("tested is what stands behind '" + std::string(scheme.name()) +
+                    "', on the values that it codes in that step: the dump's and what is remembered");
+  } else if (options.compress.scheme.remembers()) {
+    args.common.say("scheme '" + std::string(scheme.name()) +
+                    "' is tested as in its first step; --state FILE: in a later one");
+  }
   if (scheme.is_private()) {
     subject.scheme += " (rehearsed as " + options.compress.scheme.rehearsed().stored_text() + ")";
     args.common.say("secret noise cannot be made again: the trials have test noise of the seed, by the same law");
@@ -96,6 +115,7 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
 
 // What a file is asked cannot be chosen again.
 void check_message_options(const VerifyArguments& args) {
+  if (!args.state.empty()) throw Error(Exit::usage, "--state goes with a dump: the state that it is to be coded from");
   const bool coding = !args.coder.empty() || !args.level.empty() || !args.seed.empty() || !args.worker.empty() ||
                       !args.step.empty() || !args.chunk.empty() || !args.include.empty() || !args.exclude.empty() ||
                       !args.min_elements.empty() || !args.loss_attribute.empty();
@@ -183,6 +203,7 @@ Command add_verify(CLI::App& root) {
   app.add_option("input", args->input, "the dump to try a scheme on, or a .gradz file; - is standard input")
       ->required();
   app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from");
+  app.add_option("--state", args->state, "of a dump: what the scheme remembers, as compress has it; it is not changed");
   args->side.declare(app, "the side information of ndqsg, a dump or .gradz file");
   app.add_option("--trials", args->trials, "R: messages to encode and decode, each a worker's [64]");
   app.add_option("--alpha", args->alpha, "chance that an honest scheme is called broken, over all tests [1e-6]");
@@ -201,6 +222,7 @@ Command add_verify(CLI::App& root) {
       "What is tested and why it is sure: spec/verify.md. Exit code 1 if anything is broken.\n"
       "Examples:\n"
       "  gradcodec verify grads.h5 --scheme dqsg:levels=5 --trials 64   R messages through the real path\n"
+      "  gradcodec verify s7.h5 --scheme ef/topk:k=1% --state w0.state  with what a worker remembers\n"
       "  gradcodec verify grads.gradz                                   checks, digests, canonical form\n"
       "  gradcodec verify grads.gradz --against grads.h5                and what one message can show");
   return {&app, [args] { return run_verify(*args); }};

@@ -206,6 +206,10 @@ class Encoder {
     decoder().targets(code, range, x, out);
   }
 
+  // Of a memory: the values that the scheme behind codes, as many as the tensor has. Null: the tensor's own. They live
+  // as long as the encoder.
+  virtual const Tensor* shifted() const { return nullptr; }
+
   // What a user should know of the parameters for this tensor: that a memory may grow without bound. Empty: nothing.
   virtual std::string warning() const { return ""; }
 

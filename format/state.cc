@@ -127,6 +127,23 @@ StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_
   }
 }
 
+StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_t memory) : path_(path) {
+  try {
+    facts_.role = demand.role;
+    facts_.memory = demand.memory;
+    remembered_ = Remembered(demand.vectors, demand.tensors, memory);
+    read(memory);
+    check(demand);
+  } catch (Error& error) {
+    error.in_file(path);
+    throw;
+  }
+}
+
+StateFile StateFile::look(const std::string& path, const StateDemand& demand, uint64_t memory) {
+  return StateFile(path, demand, memory);
+}
+
 // Another process may replace the file, under a lock of its own, before this one has it.
 void StateFile::open_locked(uint64_t previous) {
   if (path_ == "-") throw Error(Exit::usage, "is no file that could be kept: name one for the state");

@@ -45,6 +45,9 @@ class StateFile {
   // io (also: in use by another process), limit, unsupported.
   StateFile(const std::string& path, const StateDemand& demand, uint64_t fresh_seed, mode_t mode, uint64_t memory);
 
+  // Only to be looked at: it must be there, others may use it, and it is never written. Throws likewise.
+  static StateFile look(const std::string& path, const StateDemand& demand, uint64_t memory);
+
   const StateFacts& facts() const { return facts_; }
 
   // What is remembered; it may be updated in place.
@@ -57,6 +60,8 @@ class StateFile {
   class Values;
   class Receiver;
 
+  StateFile(const std::string& path, const StateDemand& demand, uint64_t memory);
+
   void open_locked(uint64_t previous);
   void read(uint64_t memory);
   void check(const StateDemand& demand) const;
@@ -64,7 +69,7 @@ class StateFile {
   void write(bool replace) const;
 
   std::string path_;
-  mode_t mode_;
+  mode_t mode_ = 0;
   Fd lock_;
   StateFacts facts_;
   Remembered remembered_;

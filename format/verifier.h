@@ -22,7 +22,8 @@ struct VerifyOptions {
 using TakeFindings = std::function<void(TensorFindings&&)>;
 
 // R messages of workers w to w + R - 1 (w of the options, or 0) through the real path, and every check and test
-// (spec/verify.md). Tensors that go by raw are compared byte for byte. The same for any number of threads. Throws Error
+// (spec/verify.md). A scheme that remembers is tested with what options.compress.memory_of has, which stays as it is.
+// Tensors that go by raw are compared byte for byte. The same for any number of threads. Throws Error
 // of reading and preparing; Error(limit) if a chunk does not fit into the memory.
 void verify_scheme(Source& source, const VerifyOptions& options, Progress& progress, const TakeFindings& take);
 

@@ -2,6 +2,7 @@
 #include "format/verify_bench.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace gradcodec {
 namespace {
@@ -65,6 +66,28 @@ class StoredBytes final : public ByteCheck {
   std::unique_ptr<TensorData> data_;
 };
 
+// What the scheme behind a memory codes, as a tensor of float32.
+class ShiftedData final : public TensorData {
+ public:
+  // `remembered` outlives it, and is left as it is.
+  ShiftedData(TensorPlan plan, const Memory& remembered, std::unique_ptr<TensorData> data, Nonfinite nonfinite)
+      : memory_(remembered) {
+    memory_.updates = false;
+    plan.memory = &memory_;
+    encoder_ = make_tensor_encoder(plan, std::move(data), nonfinite);
+  }
+
+  void read(Range range, std::span<std::byte> out) const override {
+    std::vector<float> room(static_cast<size_t>(range.count));
+    const std::span<const float> values = encoder_->scheme()->shifted()->read(range, room);
+    if (!out.empty()) std::memcpy(out.data(), values.data(), out.size());
+  }
+
+ private:
+  Memory memory_;
+  std::unique_ptr<TensorEncoder> encoder_;
+};
+
 CompressOptions rehearsed(CompressOptions options) {
   options.scheme = options.scheme.rehearsed();
   return options;
@@ -99,7 +122,15 @@ TensorPlan EncodingBench::plan(size_t tensor) const {
 }
 
 std::unique_ptr<ValueTrials> EncodingBench::open_values(size_t tensor) {
-  return std::make_unique<EncodedTrials>(plan(tensor), source_.open(tensor), trials_, options_.nonfinite);
+  TensorPlan plan = this->plan(tensor);
+  std::unique_ptr<TensorData> data = source_.open(tensor);
+  const Memory* const memory = options_.memory_of && plan.scheme.remembers() ? options_.memory_of(plan.info) : nullptr;
+  if (memory != nullptr) {
+    data = std::make_unique<ShiftedData>(plan, *memory, std::move(data), options_.nonfinite);
+    plan.scheme = SchemeChoice(*plan.scheme.inner);
+    plan.info.dtype = {DType::f4, ""};
+  }
+  return std::make_unique<EncodedTrials>(plan, std::move(data), trials_, options_.nonfinite);
 }
 
 std::unique_ptr<ByteCheck> EncodingBench::open_bytes(size_t tensor) {

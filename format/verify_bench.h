@@ -34,8 +34,9 @@ class VerifyBench {
   virtual std::unique_ptr<ByteCheck> open_bytes(size_t tensor) = 0;     // likewise
 };
 
-// R messages of workers of one seed, rehearsed where the scheme's draws are secret (SchemeChoice::rehearsed). `source`
-// outlives it.
+// R messages of workers of one seed, rehearsed where the scheme's draws are secret (SchemeChoice::rehearsed). Of a
+// scheme that remembers, with options.memory_of, they are those of the scheme behind it, of the values that it would
+// code now; what is remembered stays. `source` outlives it.
 class EncodingBench final : public VerifyBench {
  public:
   EncodingBench(Source& source, const CompressOptions& options, uint64_t trials);

@@ -44,6 +44,7 @@ class RememberingEncoder : public Encoder {
   const Decoder& decoder() const override { return inner_->decoder(); }
   void encode(Range range, Code& code, std::span<float> decoded) const override;
   void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const override;
+  const Tensor* shifted() const override { return memory_ == nullptr ? nullptr : &shifted_; }
   std::string warning() const override { return inner_->warning(); }
 
   // That of the scheme below, for the shifted tensor.

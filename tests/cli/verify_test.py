@@ -9,7 +9,7 @@ import numpy as np
 import container as gz
 import support
 from container import F4, PACK, Tensor
-from support import BAD_INPUT, CHECK_FAILED, DATA, LIMIT, MIB, OK, USAGE
+from support import BAD_INPUT, CHECK_FAILED, DATA, IO_FAILURE, LIMIT, MIB, OK, USAGE
 
 FC = DATA / "fc.h5"
 CHANCE = {"bias overall", "linear x", "linear x/var", "linear 1", "linear sign", "linear |x|", "coordinate", "variance",
@@ -331,6 +331,67 @@ class Files(Verify):
         for args in (["--trials", 3], ["--seed", 2, "--against", self.dump], ["--coder", "pack"],
                      ["--scheme", "dither:nmse=0.1"], ["--scheme", "dqsg:levels=3", "--against", self.dump]):
             self.refused(USAGE, "verify", file, *args)
+
+
+class States(Verify):
+    """What is remembered is part of what a scheme codes."""
+
+    def step(self, number):
+        rng = np.random.default_rng(number)
+        path = self.dir / f"step{number}.npz"
+        np.savez(path, weight=rng.laplace(size=(40, 50)).astype("f4"), bias=rng.laplace(size=30).astype("f4"),
+                 half=rng.laplace(size=300).astype("f2"))
+        return path
+
+    def remembering(self, scheme):
+        state = self.dir / "w.state"
+        state.unlink(missing_ok=True)
+        for number in range(3):
+            self.ok("compress", self.step(number), "-o", self.dir / "m.gradz", "-f", "--scheme", scheme, "--state", state,
+                    "--worker", 2)
+        return state
+
+    def test_every_memory_is_honest_from_a_state(self):
+        for scheme in ("ef/topk:k=2%", "ec-qsgd:s=4", "dgc:k=2%", "diana/qsgd:s=4", "qsparse:k=2%", "onebit-ef",
+                       "sign-ef", "diana/randk:k=10%", "diana/rotate/dqsg:levels=9", "ef/rotate/dqsg:levels=9",
+                       "momentum/topk:k=5%/dqsg:levels=5"):
+            with self.subTest(scheme=scheme):
+                state = self.remembering(scheme)
+                before = state.read_bytes()
+                report = self.report(OK, self.step(3), "--scheme", scheme, "--state", state)
+                self.assert_honest(report)
+                self.assertIn("w.state, step 3", report["scheme"])
+                self.assertEqual({t["tensor"] for t in report["tensors"]}, {"weight", "bias", "half"})
+                self.assertEqual(state.read_bytes(), before)
+
+    def test_it_is_the_scheme_behind_on_what_is_remembered_too(self):
+        state = self.remembering("ef/dqsg:levels=3")
+        self.ok("decompress", state, "-o", self.dir / "e.npz")
+        with np.load(self.dir / "e.npz") as e, np.load(self.step(3)) as x:
+            np.savez(self.dir / "u.npz", **{name: (x[name].astype("f8") + e["e/" + name]).astype("f4") for name in x.files})
+        info = json.loads(self.ok("info", "--json", state).out)
+        seed = ["--seed", info["seed"], "--worker", 2, "--step", 3]
+        ours = self.report(OK, self.step(3), "--scheme", "ef/dqsg:levels=3", "--state", state)
+        behind = self.report(OK, self.dir / "u.npz", "--scheme", "dqsg:levels=3", *seed)
+
+        def measured(report):  # bounds depend on how many tests there are: of 16-bit tensors there are more
+            return {t["tensor"]: {c["check"]: c["measured"] for c in t["checks"]} for t in report["tensors"]
+                    if t["stage"] is None}
+        self.assertEqual(measured(ours), measured(behind))
+        self.assertIn("linear x", measured(ours)["weight"])
+
+    def test_a_state_that_is_not_this_steps(self):
+        state = self.remembering("ef/topk:k=2%")
+        step = self.step(3)
+        for part, args in (("expects step 3", ["--step", 5]), ("not of worker 4", ["--worker", 4]),
+                           ("scheme is 'ec/...'", ["--scheme", "ec/dqsg:levels=5"])):
+            args = args if "--scheme" in args else ["--scheme", "ef/topk:k=2%", *args]
+            self.refused(BAD_INPUT, "verify", step, "--state", state, *args, says=part)
+        self.refused(BAD_INPUT, "verify", FC, "--scheme", "ef/topk:k=2%", "--state", state, says="was it renamed")
+        self.refused(USAGE, "verify", step, "--scheme", "topk:k=2%", "--state", state)
+        self.refused(USAGE, "verify", self.dir / "m.gradz", "--state", state)
+        self.refused(IO_FAILURE, "verify", step, "--scheme", "ef/topk:k=2%", "--state", self.dir / "none.state")
+        self.assertFalse((self.dir / "none.state").exists())
 
 
 @support.slow
