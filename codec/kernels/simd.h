@@ -1,6 +1,6 @@
 // What the simd files give to dispatch.cc: a table of vectorised kernels each, for each instruction set. A file makes
-// its tables as simd.cc says, and has a function that returns the one of Highway's chosen target; simd_targets() of
-// simd.cc chooses each target in turn and puts what those functions return into a Target.
+// its tables as simd.cc says, and ends with simd_table-inl.h: a function that returns the one of Highway's chosen
+// target. simd_targets() of simd.cc chooses each target in turn and puts what those functions return into a Target.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

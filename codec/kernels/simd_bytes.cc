@@ -180,23 +180,9 @@ constexpr ByteTable kTable = {split_pairs, join_quads, split_planes, join_planes
 }  // namespace
 #endif
 
-const ByteTable* get_byte_table() {
-#if HWY_TARGET == HWY_SCALAR
-  return nullptr;
-#else
-  return &kTable;
-#endif
-}
-
 }  // namespace gradcodec::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace gradcodec::kernels {
-
-HWY_EXPORT(get_byte_table);
-
-const ByteTable* chosen_byte_table() { return HWY_DYNAMIC_DISPATCH(get_byte_table)(); }
-
-}  // namespace gradcodec::kernels
-#endif
+#define GRADCODEC_SIMD_TABLE ByteTable
+#define GRADCODEC_SIMD_CHOSEN chosen_byte_table
+#include "codec/kernels/simd_table-inl.h"

@@ -156,23 +156,9 @@ constexpr HadamardTable kTable = {hadamard, flip_signs};
 }  // namespace
 #endif
 
-const HadamardTable* get_hadamard_table() {
-#if HWY_TARGET == HWY_SCALAR
-  return nullptr;
-#else
-  return &kTable;
-#endif
-}
-
 }  // namespace gradcodec::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace gradcodec::kernels {
-
-HWY_EXPORT(get_hadamard_table);
-
-const HadamardTable* chosen_hadamard_table() { return HWY_DYNAMIC_DISPATCH(get_hadamard_table)(); }
-
-}  // namespace gradcodec::kernels
-#endif
+#define GRADCODEC_SIMD_TABLE HadamardTable
+#define GRADCODEC_SIMD_CHOSEN chosen_hadamard_table
+#include "codec/kernels/simd_table-inl.h"

@@ -200,23 +200,9 @@ constexpr HalfTable kTable = {widen_half, narrow_half, narrow_half_by};
 }  // namespace
 #endif
 
-const HalfTable* get_half_table() {
-#if HWY_TARGET == HWY_SCALAR
-  return nullptr;
-#else
-  return &kTable;
-#endif
-}
-
 }  // namespace gradcodec::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace gradcodec::kernels {
-
-HWY_EXPORT(get_half_table);
-
-const HalfTable* chosen_half_table() { return HWY_DYNAMIC_DISPATCH(get_half_table)(); }
-
-}  // namespace gradcodec::kernels
-#endif
+#define GRADCODEC_SIMD_TABLE HalfTable
+#define GRADCODEC_SIMD_CHOSEN chosen_half_table
+#include "codec/kernels/simd_table-inl.h"

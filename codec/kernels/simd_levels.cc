@@ -138,23 +138,9 @@ constexpr LevelTable kTable = {levels_encode, levels_decode};
 }  // namespace
 #endif
 
-const LevelTable* get_level_table() {
-#if HWY_TARGET == HWY_SCALAR
-  return nullptr;
-#else
-  return &kTable;
-#endif
-}
-
 }  // namespace gradcodec::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace gradcodec::kernels {
-
-HWY_EXPORT(get_level_table);
-
-const LevelTable* chosen_level_table() { return HWY_DYNAMIC_DISPATCH(get_level_table)(); }
-
-}  // namespace gradcodec::kernels
-#endif
+#define GRADCODEC_SIMD_TABLE LevelTable
+#define GRADCODEC_SIMD_CHOSEN chosen_level_table
+#include "codec/kernels/simd_table-inl.h"

@@ -107,23 +107,12 @@ constexpr NestedTable kTable = {nested_decode};
 }  // namespace
 #endif
 
-const NestedTable* get_nested_table() {
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-  return nullptr;
-#else
-  return &kTable;
-#endif
-}
-
 }  // namespace gradcodec::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace gradcodec::kernels {
-
-HWY_EXPORT(get_nested_table);
-
-const NestedTable* chosen_nested_table() { return HWY_DYNAMIC_DISPATCH(get_nested_table)(); }
-
-}  // namespace gradcodec::kernels
+#define GRADCODEC_SIMD_TABLE NestedTable
+#define GRADCODEC_SIMD_CHOSEN chosen_nested_table
+#if HWY_TARGET == HWY_EMU128
+#define GRADCODEC_SIMD_NONE
 #endif
+#include "codec/kernels/simd_table-inl.h"

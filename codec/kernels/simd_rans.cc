@@ -155,28 +155,14 @@ size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, uin
   return decode<true>(slots, n, table, states, words, available, tokens);
 }
 
-constexpr RansKernels kKernels = {rans_encode, rans_decode};
+constexpr RansKernels kTable = {rans_encode, rans_decode};
 
 }  // namespace
 #endif
 
-const RansKernels* get_rans_kernels() {
-#if HWY_TARGET == HWY_SCALAR
-  return nullptr;
-#else
-  return &kKernels;
-#endif
-}
-
 }  // namespace gradcodec::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace gradcodec::kernels {
-
-HWY_EXPORT(get_rans_kernels);
-
-const RansKernels* chosen_rans_kernels() { return HWY_DYNAMIC_DISPATCH(get_rans_kernels)(); }
-
-}  // namespace gradcodec::kernels
-#endif
+#define GRADCODEC_SIMD_TABLE RansKernels
+#define GRADCODEC_SIMD_CHOSEN chosen_rans_kernels
+#include "codec/kernels/simd_table-inl.h"

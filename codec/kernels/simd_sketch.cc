@@ -165,23 +165,9 @@ constexpr SketchTable kTable = {terms, row, medians, whole_medians};
 }  // namespace
 #endif
 
-const SketchTable* get_sketch_table() {
-#if HWY_TARGET == HWY_SCALAR
-  return nullptr;
-#else
-  return &kTable;
-#endif
-}
-
 }  // namespace gradcodec::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace gradcodec::kernels {
-
-HWY_EXPORT(get_sketch_table);
-
-const SketchTable* chosen_sketch_table() { return HWY_DYNAMIC_DISPATCH(get_sketch_table)(); }
-
-}  // namespace gradcodec::kernels
-#endif
+#define GRADCODEC_SIMD_TABLE SketchTable
+#define GRADCODEC_SIMD_CHOSEN chosen_sketch_table
+#include "codec/kernels/simd_table-inl.h"

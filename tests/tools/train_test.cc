@@ -277,8 +277,6 @@ TEST_CASE("Sketched-SGD of all candidates is top-k with momentum and masking; of
 
   // The true top-k of the mean: one worker, so that it is dgc's.
   settings.workers = 1;
-  settings.method = "dgc:k=100,m=0.9";
-  settings.model = "softmax";
   const Network network("softmax");
   settings.method = "sketched-sgd:rows=1,cols=10,k=100,p=10000,m=0.9";
   const std::vector<Record> records = run_quietly(settings);
