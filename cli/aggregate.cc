@@ -115,9 +115,10 @@ void run_message(const AggregateArguments& args, Aggregator& all, const Compress
   for (const StoredScheme& stored : schema.schemes) {
     choices.push_back(stored.text == options.scheme.stored_text() ? options.scheme : parse_scheme(stored.text));
   }
+  Message message = plan_message(schema, options.id);
+  if (options.places_of) message.side = all.set()->check;
   ContainerWriter writer(output);
-  writer.begin(schema, spool.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata),
-               plan_message(schema, options.id));
+  writer.begin(schema, spool.tree(), metadata_block("gradcodec " GRADCODEC_VERSION, args.metadata), message);
   compress(spool, schema, choices, options, writer, progress);
   output.commit();
 }
@@ -135,7 +136,7 @@ std::string report(const AggregateArguments& args, const Aggregator& all, Result
 int run_aggregate(const AggregateArguments& args) {
   const Result result = result_of(args);
   check_options(args, result);
-  const CompressOptions coding = args.options(args.common);
+  CompressOptions coding = args.options(args.common);
   AggregateOptions options;
   options.mean = !args.sum;
   options.weights = parse_weights(args);
@@ -146,9 +147,11 @@ int run_aggregate(const AggregateArguments& args) {
   options.threads = args.common.thread_count();
   options.memory = args.common.memory_limit();
   options.side = args.side.open(args.inputs[0], args.as_bf16, args.common);
-  if (!args.at.empty()) {
-    options.set = std::make_shared<const IndexSet>(read_index_set(args.at, options.threads, options.memory));
-    options.set_name = args.at;
+  options.set = open_set(args.at, args.common);
+  if (args.scheme == "at" || args.scheme.starts_with("at/")) {
+    require_set(args.scheme, options.set != nullptr);
+    coding.places_of = [set = options.set](const TensorInfo& info) { return set->mask_of(info); };
+    if (!coding.id.step) coding.id.step = options.set->step;
   }
   args.common.say_machine();
 
@@ -157,6 +160,13 @@ int run_aggregate(const AggregateArguments& args) {
     args.common.say(names +
                     " have the same seed, worker and step, and so the same draws: their errors do not average "
                     "out (compress each with a --worker of its own)");
+  }
+  if (const std::vector<std::string>& apart = all.sketches_apart(); !apart.empty()) {
+    args.common.say(
+        "tensor '" + escaped(apart[0]) + "'" +
+        (apart.size() == 1 ? "" : " and " + with_commas(apart.size() - 1) + " more") +
+        ": not all are sketches of one seed and step with one --scheme: what each says is averaged, not the "
+        "tables");
   }
   std::vector<Origin> origins = all.origins();
   if (options.side) origins.push_back(options.side->file().origin());
@@ -182,13 +192,15 @@ Command add_aggregate(CLI::App& root) {
   app.add_option("inputs", args->inputs, "the .gradz files, of the same tensors; - is standard input")->required();
   app.add_option("-o,--output", args->output,
                  "a dump, its kind by its suffix; or a .gradz file: of the mean, under --scheme, or else the sum of "
-                 "symbols that add up undecoded; - is standard output")
+                 "symbols, or tables, that add up undecoded; - is standard output")
       ->required();
   app.add_flag("-f,--force", args->force, "replace an existing output");
   app.add_flag("--sum", args->sum, "the sum instead of the mean");
   app.add_option("--weights", args->weights, "of each file, as 1,2,0.5 [1 each]");
   args->side.declare(app, "for what is coded by ndqsg: a dump or .gradz file, for all of them the same");
-  app.add_option("--at", args->at, "the index set that all the messages answer (compress --at)");
+  app.add_option("--at", args->at,
+                 "the index set that all the messages answer (compress --at); --scheme at makes such an answer of the "
+                 "mean");
   app.add_flag("--exact-sum", args->exact, "add symbols, as for a .gradz file without --scheme, for any output");
   app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]");
   app.add_option("--to", args->to, "kind of the output, whatever its name: npy, npz, h5 or gradz")
@@ -204,7 +216,9 @@ Command add_aggregate(CLI::App& root) {
       "Examples:\n"
       "  gradcodec aggregate worker*.gradz -o mean.npz\n"
       "  gradcodec aggregate a.gradz b.gradz --weights 600,400 -o mean.gradz --scheme dqsg:levels=5\n"
-      "  gradcodec aggregate shared-scale*.gradz -o sum.gradz          (maxnorm, multiscale with --shared-scale)");
+      "  gradcodec aggregate shared-scale*.gradz -o sum.gradz          (maxnorm, multiscale with --shared-scale)\n"
+      "  gradcodec aggregate sketch*.gradz -o sum.gradz                (countsketch under one --seed and --step)\n"
+      "  gradcodec aggregate answer*.gradz --at round.indices --scheme at -o answer.gradz");
   return {&app, [args] { return run_aggregate(*args); }};
 }
 

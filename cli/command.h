@@ -17,6 +17,7 @@ Command add_aggregate(CLI::App& root);
 Command add_bench(CLI::App& root);
 Command add_compress(CLI::App& root);
 Command add_decompress(CLI::App& root);
+Command add_forget(CLI::App& root);
 Command add_info(CLI::App& root);
 Command add_replay(CLI::App& root);
 Command add_schemes(CLI::App& root);

@@ -15,6 +15,7 @@
 #include "format/kept_levels.h"
 #include "format/metadata.h"
 #include "format/state.h"
+#include "format/unsent.h"
 
 namespace gradcodec {
 namespace {
@@ -206,27 +207,38 @@ std::unique_ptr<StateFile> open_state(const CompressArguments& args, CompressOpt
 }
 
 // The set that is to be answered; null if none is. Then the scheme is `at`, alone or over another.
-std::unique_ptr<const IndexSet> set_to_answer(CompressArguments& args) {
+std::shared_ptr<const IndexSet> set_to_answer(CompressArguments& args) {
   if (!args.at.empty() && args.scheme.empty()) args.scheme = "at";
-  const bool answers = args.scheme == "at" || args.scheme.substr(0, 3) == "at/";
-  if (answers != !args.at.empty()) {
-    throw Error(Exit::usage, answers ? "scheme '" + args.scheme + "' needs the index set that it answers: --at SET"
-                                     : "--at is answered by scheme 'at' or 'at/...', not by '" + args.scheme + "'");
-  }
-  if (!answers) return nullptr;
+  require_set(args.scheme, !args.at.empty());
+  if (args.at.empty()) return nullptr;
   if (args.bare || !args.include.empty() || !args.exclude.empty() || !args.min_elements.empty()) {
     throw Error(Exit::usage,
                 "the index set says which tensors are answered, and the message which set: --include, --exclude, "
                 "--min-elements and --bare have no place beside --at");
   }
-  return std::make_unique<const IndexSet>(
-      read_index_set(args.at, args.common.thread_count(), args.common.memory_limit()));
+  return open_set(args.at, args.common);
+}
+
+// What of a worker's state the set asks for: of this worker, and of the step that was sketched. `state` is filled, and
+// outlives what is returned.
+std::unique_ptr<Source> open_unsent(const CompressArguments& args, const std::shared_ptr<RandomFile>& file,
+                                    const IndexSet& set, StoredState& state, CompressOptions& options) {
+  if (!args.seed.empty() || !args.worker.empty() || !args.step.empty() || !args.state.empty()) {
+    throw Error(
+        Exit::usage,
+        "a state knows its seed, worker and step: --seed, --worker, --step and --state have no place beside it");
+  }
+  state = read_state(file, options.memory);
+  check_round(state.facts, state.remembered, set);
+  options.id = {state.facts.seed, state.facts.worker, set.step};
+  return unsent(state.remembered);
 }
 
 int run_compress(CompressArguments args) {
-  const std::unique_ptr<const IndexSet> set = set_to_answer(args);
+  const std::shared_ptr<const IndexSet> set = set_to_answer(args);
   CompressOptions options = args.options(args.common);
   if (set) options.places_of = [&set](const TensorInfo& info) { return set->mask_of(info); };
+  if (set && !options.id.step) options.id.step = set->step;  // an answer is of the step of what it answers
   check_private(args, options);
   check_bare(args, options);
   const std::unique_ptr<const StoredMessage> levels = levels_message(args, options);
@@ -239,11 +251,14 @@ int run_compress(CompressArguments args) {
     args.common.say("scheme " + std::string(kDefaultScheme) +
                     " (unbiased, a tenth of the energy as noise); --scheme chooses");
   }
-  if ((options.id.worker || options.id.step) && args.seed.empty() && args.state.empty()) {
+  if ((!args.worker.empty() || !args.step.empty()) && args.seed.empty() && args.state.empty()) {
     args.common.say("--worker and --step tell draws of one --seed apart; without it every run has a seed of its own");
   }
   try {
-    std::unique_ptr<Source> source = args.open(file, args.common);
+    StoredState remembered;
+    const bool of_state = set && is_message(*file);
+    std::unique_ptr<Source> source =
+        of_state ? open_unsent(args, file, *set, remembered, options) : args.open(file, args.common);
     if (set) source = asked_for(std::move(source), *set);
     const Schema schema = args.bare ? agreed_schema(args, *source) : plan_schema(*source, options);
     args.complete(options, *source, schema, file->name());
@@ -277,7 +292,7 @@ int run_compress(CompressArguments args) {
 Command add_compress(CLI::App& root) {
   auto args = std::make_shared<CompressArguments>();
   CLI::App& app = *root.add_subcommand("compress", "a dump (.npy, .npz, HDF5) into a .gradz file");
-  app.add_option("input", args->input, "the dump; - is standard input")->required();
+  app.add_option("input", args->input, "the dump; with --at also a state of momentum; - is standard input")->required();
   app.add_option("-o,--output", args->output, "the .gradz file; - is standard output [INPUT.gradz, INPUT.bare]");
   app.add_flag("-c,--stdout", args->to_stdout, "write to standard output")->excludes("--output");
   app.add_flag("-f,--force", args->force, "replace an existing output");
@@ -291,7 +306,7 @@ Command add_compress(CLI::App& root) {
                      "enough, and lets decompress take no other");
   app.add_option("--at", args->at,
                  "the index set of decompress --indices: only the values at its places, exactly or as --scheme at/... "
-                 "codes them; both sides have the places");
+                 "codes them; both sides have the places. Of a state: what was sketched and is not sent yet");
   app.add_option("--metadata", args->metadata, "JSON to keep in the file");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,
@@ -304,6 +319,7 @@ Command add_compress(CLI::App& root) {
       "  gradcodec compress grads.h5 --scheme dqsg:levels=5,bucket=512 -o g.gradz\n"
       "  gradcodec compress w2.npz --scheme ndqsg:fine=9,coarse=3 --side-info w1.npz -o w2.gradz\n"
       "  gradcodec compress grads.npz --at round.indices -o answer.gradz\n"
+      "  gradcodec compress worker3.state --at round.indices -o answer.gradz\n"
       "  cat g.npy | gradcodec compress - --scheme dqsg:levels=3 --seed 7 --worker 2 --step 100 > g.gradz");
   return {&app, [args] { return run_compress(*args); }};
 }

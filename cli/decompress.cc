@@ -191,7 +191,7 @@ void decompress_message(const DecompressArguments& args, DecompressOptions optio
                         InputStream& input, ContainerReader& reader, uint64_t number) {
   const Schema& schema = reader.schema();
   check_holds_tensors(reader.kind(), schema);
-  check_answer(schema, reader.message(), set, args.at);
+  check_answer(schema, reader.message(), set);
   check_claims(input, schema);
   if (args.opened) args.opened->check(schema, reader.message());
   const std::unique_ptr<StateFile> state = open_state(args, reader, input.origin());
@@ -220,7 +220,7 @@ void decompress_heaviest(const DecompressArguments& args, const DecompressOption
     if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
     if (reader.kind() == FileKind::schema) throw Error(Exit::usage, "is a schema file: there is nothing to decompress");
     const Schema& schema = reader.schema();
-    check_answer(schema, reader.message(), set, args.at);
+    check_answer(schema, reader.message(), set);
     Progress progress;
     std::unique_ptr<StoredMessage> message;
     const Heaviest heaviest = [&] {
@@ -254,10 +254,10 @@ void check_heaviest(const DecompressArguments& args) {
 }
 
 // The set that the message answers; null if none is given.
-std::unique_ptr<const IndexSet> answered_set(const DecompressArguments& args, DecompressOptions& options) {
+std::shared_ptr<const IndexSet> answered_set(const DecompressArguments& args, DecompressOptions& options) {
   if (args.at.empty()) return nullptr;
   if (!args.schema.empty()) throw Error(Exit::usage, "a bare message answers no index set: without --at");
-  auto set = std::make_unique<const IndexSet>(read_index_set(args.at, options.threads, options.memory));
+  std::shared_ptr<const IndexSet> set = open_set(args.at, args.common);
   options.places_of = [set = set.get()](const TensorInfo& info) { return set->mask_of(info); };
   return set;
 }
@@ -275,7 +275,7 @@ int run_decompress(DecompressArguments args) {
     throw Error(Exit::usage, "--stream makes a dump a message: -o - or a name with {} for the message's number");
   }
   args.common.say_machine();
-  const std::unique_ptr<const IndexSet> set = answered_set(args, options);
+  const std::shared_ptr<const IndexSet> set = answered_set(args, options);
   if (!args.top.empty()) {
     decompress_heaviest(args, options, set.get());
     return 0;

@@ -25,7 +25,8 @@ struct InfoArguments {
   CommonOptions common;
   SideArguments side;
   std::shared_ptr<const SideInfo> opened = {};
-  std::string input, schema_out;
+  std::shared_ptr<const IndexSet> set = {};
+  std::string input, schema_out, at;
   bool test = false, json = false, force = false, stream = false, as_bf16 = false;
 };
 
@@ -165,11 +166,9 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
   if (args.opened) args.opened->check(schema, reader.message());
-  if (args.test && asks_for_set(schema)) {
-    throw Error(Exit::usage,
-                "answers an index set, without which nothing can be decoded: gradcodec decompress --at SET tests it");
-  }
+  if (args.test) check_answer(schema, reader.message(), args.set.get());
   DecompressOptions options;
+  if (args.set) options.places_of = [&args](const TensorInfo& info) { return args.set->mask_of(info); };
   options.side_of = side_of(args.opened);
   options.may_lack_side = !args.opened;
   options.unsettled = &unsettled;
@@ -255,7 +254,9 @@ void show_message(const InfoArguments& args, InputStream& input, ContainerReader
 
 int run_info(InfoArguments args) {
   if (!args.side.path.empty() && !args.test) throw Error(Exit::usage, "--side-info goes with --test");
+  if (!args.at.empty() && !args.test) throw Error(Exit::usage, "--at goes with --test");
   args.opened = args.side.open(args.input, args.as_bf16, args.common);
+  args.set = open_set(args.at, args.common);
   InputStream input(args.input);
   try {
     ContainerReader reader(input, args.common.memory_limit());
@@ -285,6 +286,7 @@ Command add_info(CLI::App& root) {
   app.add_flag("-t,--test", args->test, "decode everything and compare the digests too (checksums are always tested)");
   app.add_flag("--json", args->json, "for programs");
   args->side.declare(app, "with --test: the side information of what is coded by ndqsg");
+  app.add_option("--at", args->at, "with --test: the index set that the message answers (compress --at)");
   app.add_flag("--as-bf16", args->as_bf16,
                "two-byte void or unsigned elements of side information in .npy and .npz are bfloat16");
   app.add_option("--schema-out", args->schema_out, "write the schema to this file, for --bare");

@@ -36,6 +36,18 @@ std::shared_ptr<SideInfo> SideArguments::open(std::string_view input, bool as_bf
   }
 }
 
+std::shared_ptr<const IndexSet> open_set(const std::string& path, const CommonOptions& common) {
+  if (path.empty()) return nullptr;
+  return std::make_shared<const IndexSet>(read_index_set(path, common.thread_count(), common.memory_limit()));
+}
+
+void require_set(const std::string& scheme, bool given) {
+  const bool answers = scheme == "at" || scheme.starts_with("at/");
+  if (answers == given) return;
+  throw Error(Exit::usage, answers ? "scheme '" + scheme + "' needs the index set that it answers: --at SET"
+                                   : "--at is answered by scheme 'at' or 'at/...', not by '" + scheme + "'");
+}
+
 void require_side(const SchemeChoice& scheme, const std::string& text, bool given) {
   if (scheme.takes_side() == given) return;
   if (given) throw Error(Exit::usage, "--side-info is for schemes that take some (ndqsg), not for '" + text + "'");

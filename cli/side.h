@@ -1,4 +1,4 @@
-// --side-info, of all commands that have it.
+// --side-info and --at, of all commands that have them: what is needed beside a message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "cli/common.h"
 #include "codec/checks/side_fit.h"
+#include "format/index_set.h"
 #include "format/side_info.h"
 #include "format/stored_message.h"
 
@@ -23,6 +24,12 @@ struct SideArguments {
   // both are, and what opening and checking throws.
   std::shared_ptr<SideInfo> open(std::string_view input, bool as_bf16, const CommonOptions& common) const;
 };
+
+// The index set of --at; null if none is named.
+std::shared_ptr<const IndexSet> open_set(const std::string& path, const CommonOptions& common);
+
+// Throws Error(usage) unless --at is given with the schemes that answer it, at and at/..., and with them alone.
+void require_set(const std::string& scheme, bool given);
 
 // Throws Error(usage) unless the scheme takes side information and there is some, or neither. `text`: as it was given.
 void require_side(const SchemeChoice& scheme, const std::string& text, bool given);

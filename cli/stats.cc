@@ -20,7 +20,7 @@ namespace {
 struct StatsArguments {
   CommonOptions common;
   SideArguments side;
-  std::string input, against, only, plot, seed = "1";
+  std::string input, against, only, plot, at, seed = "1";
   std::vector<std::string> schemes;
   bool json = false, csv = false, force = false, as_bf16 = false, drop_unsupported = false;
 };
@@ -163,6 +163,7 @@ std::shared_ptr<const SideInfo> dump_side(const StatsArguments& args, const Stat
 
 int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
+  if (!args.at.empty()) throw Error(Exit::usage, "--at goes with a .gradz file that answers it, and this is none");
   StatisticsOptions options = options_of(args);
   const std::shared_ptr<const SideInfo> side = dump_side(args, options);
   options.side_of = side_of(side);
@@ -257,8 +258,10 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
     throw Error(Exit::usage, "--side-info goes with --against, the dump that the file was made from");
   }
   const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
+  const std::shared_ptr<const IndexSet> set = open_set(args.at, args.common);
   std::optional<OutputFile> plot;
   std::vector<Origin> others;
+  if (set) others.push_back(InputStream(args.at).origin());
   if (dump_file) others.push_back(dump_file->origin());
   if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin(), std::span<const Origin>(others));
   Progress progress;
@@ -266,7 +269,7 @@ int stats_of_message(const StatsArguments& args, const std::shared_ptr<RandomFil
   MessageStats stats;
   {
     const ProgressLine line(progress, args.common.quiet);
-    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side, true);
+    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side, true, set);
     if (dump) require_values(*message);
     stats = message_stats(*message, dump.get(), threads, memory, progress);
   }
@@ -314,6 +317,7 @@ Command add_stats(CLI::App& root) {
   args->side.declare(app,
                      "the side information of ndqsg, a dump or .gradz file; of a .gradz file --against its dump: also "
                      "how near it is, and what would be near enough");
+  app.add_option("--at", args->at, "of a .gradz file: the index set that it answers (compress --at)");
   app.add_option("--seed", args->seed, "seed of those messages [1]");
   app.add_option("--only", args->only, "only tensors named like this GLOB");
   CLI::Option* json = app.add_flag("--json", args->json, "for programs, in full precision");

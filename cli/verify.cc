@@ -22,7 +22,7 @@ constexpr uint64_t kMaxMessages = 1000000000;
 struct VerifyArguments : CodingArguments {
   CommonOptions common;
   SideArguments side;
-  std::string input, against, state, trials, alpha, margin, messages;
+  std::string input, against, state, at, trials, alpha, margin, messages;
   bool strict = false, json = false;
 };
 
@@ -66,6 +66,7 @@ void tell(VerifyReport& report, Verify verify) {
 
 int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& file) {
   if (!args.against.empty()) throw Error(Exit::usage, "--against goes with a .gradz file, and this is none");
+  if (!args.at.empty()) throw Error(Exit::usage, "--at goes with a .gradz file that answers it, and this is none");
   VerifyOptions options = options_of(args);
   require_side(options.compress.scheme, args.scheme, !args.side.path.empty());
   const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
@@ -149,12 +150,13 @@ int verify_file(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   const std::shared_ptr<RandomFile> dump_file = args.against.empty() ? nullptr : RandomFile::open(args.against);
   const std::unique_ptr<Source> dump = dump_file ? args.open(dump_file, args.common) : nullptr;
   const std::shared_ptr<const SideInfo> side = args.side.open(args.input, args.as_bf16, args.common);
+  const std::shared_ptr<const IndexSet> set = open_set(args.at, args.common);
   Progress progress;
   std::unique_ptr<StoredMessage> message;
   std::vector<Departure> departures;
   {
     const ProgressLine line(progress, args.common.quiet);
-    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side);
+    message = std::make_unique<StoredMessage>(file, threads, memory, progress, side, false, set);
     departures = check_canonical(*message, threads, memory, progress);
   }
   if (dump) require_values(*message);
@@ -205,6 +207,7 @@ Command add_verify(CLI::App& root) {
   app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from");
   app.add_option("--state", args->state, "of a dump: what the scheme remembers, as compress has it; it is not changed");
   args->side.declare(app, "the side information of ndqsg, a dump or .gradz file");
+  app.add_option("--at", args->at, "of a .gradz file: the index set that it answers (compress --at)");
   app.add_option("--trials", args->trials, "R: messages to encode and decode, each a worker's [64]");
   app.add_option("--alpha", args->alpha, "chance that an honest scheme is called broken, over all tests [1e-6]");
   app.add_option("--margin", args->margin, "bias along x, as a part of x, that does not matter [0.01]");

@@ -39,23 +39,33 @@ std::string steps_text(const std::vector<float>& steps) {
 }  // namespace
 
 std::optional<std::string> sum_text(const SchemeChoice& choice) {
+  // What an encoder remembers leaves no trace in its table.
+  const SchemeChoice& leaf = choice.remembers() && choice.inner ? *choice.inner : choice;
+  if (leaf.scheme->name() == kSketchScheme) return std::string(kTableSums) + leaf.stored_text();
   if (choice.carries_bytes() || !choice.scheme->adds_up(choice.params)) return std::nullopt;
   if (choice.scheme->name() == kSumScheme) return choice.stored_text();
   const std::string own = SchemeChoice{choice.scheme, choice.params, {}}.stored_text();
   if (choice.inner) {
     const std::optional<std::string> below = sum_text(*choice.inner);
-    return below ? std::optional(own + "/" + *below) : std::nullopt;
+    if (!below || below->starts_with(kTableSums)) return std::nullopt;
+    return own + "/" + *below;
   }
   return choice.scheme->inner() == Inner::none ? std::string(kSumScheme) : own + "/sum:of=values";
+}
+
+bool sum_is_of_step(const SchemeChoice& sum) {
+  const SchemeChoice& leaf = sum.inner ? *sum.inner : sum;
+  return leaf.scheme->name() != kSketchScheme || choice_of(leaf.params, "scope") == "step";
 }
 
 void CodeSum::join(const Decoder& decoder, uint64_t weight) {
   const Summable* const summable = leaf_of(decoder).summable();
   if (summable == nullptr) throw Misfit{Exit::usage, "its symbols do not add up"};
   const Summands summands = summable->summands();
-  const Bytes outer = outer_params(decoder, summands.below);
+  const bool of_tables = summands.kind == Summands::tables;  // which stand below nothing
+  const Bytes outer = of_tables ? Bytes() : outer_params(decoder, summands.below);
   if (!any_) {
-    outer_ = outer_schemes(decoder, summands.below);
+    outer_ = of_tables ? 0 : outer_schemes(decoder, summands.below);
     outer_params_ = outer;
     summands_ = summands;
     summands_.weight = summands_.max_level = 0;
@@ -80,8 +90,18 @@ void CodeSum::join(const Decoder& decoder, uint64_t weight) {
                  "with it sums may pass 32767, and an alphabet has 65535 symbols at most: add up fewer, "
                  "or write a dump, which has no such limit"};
   }
+  if (of_tables) join_table(summable->table(), weight);
   summands_.weight += weight * summands.weight;
   summands_.max_level += static_cast<uint32_t>(weight) * summands.max_level;
+}
+
+void CodeSum::join_table(const Table& table, uint64_t weight) {
+  if (!tables_) tables_.emplace(table.layout());
+  try {
+    tables_->add(table, static_cast<double>(weight));
+  } catch (const Error& error) {
+    throw Misfit{error.code(), error.text()};
+  }
 }
 
 Summands CodeSum::total() const {
@@ -97,6 +117,12 @@ Bytes CodeSum::stored() const {
   }
   Bytes out = outer_params_;
   put_bytes(out, stored_sum(summands));
+  if (!tables_) return out;
+  try {
+    tables_->total().store(out);
+  } catch (const Error& error) {
+    throw Misfit{error.code(), "with it " + error.text()};
+  }
   return out;
 }
 
@@ -117,6 +143,7 @@ void CodeSum::add(const Decoder& decoder, uint64_t weight, const Code& code, Ran
     of = of->inner.get();
     refuse_exceptions();
   }
+  if (summands_.kind == Summands::tables) return;  // `join` has added it
   const Summable& summable = *leaf->summable();
   if (summands_.kind == Summands::values) {
     if (summable.summands().below) range = leaf->inner_range(*of, range);
@@ -143,6 +170,7 @@ void CodeSum::finish(const ChunkSum& sum, Code& code) const {
   clear();
   at->inner.reset();
   const Summands summands = total();
+  if (summands.kind == Summands::tables) return at->streams.clear();
   if (summands.kind == Summands::symbols) return put_sums(sum.symbols, summands, at->streams);
   for (const double value : sum.values) {
     if (!holds_sum(value * summands.factor)) {

@@ -1,6 +1,6 @@
 // Codes of one tensor in several messages, added up without being decoded: the integers of a quantizer with one step
-// for all, or the values at places that all share. What stands over them (a subset, a rotation) is linear, and the same
-// in all messages, so that it stands over the sum too. spec/aggregate.md.
+// for all, the values at places that all share, or the tables of sketches. What stands over them (a subset, a rotation)
+// is linear, and the same in all messages, so that it stands over the sum too. spec/aggregate.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codec/scheme.h"
+#include "codec/sketch.h"
 #include "codec/summable.h"
 
 namespace gradcodec {
@@ -17,6 +18,10 @@ namespace gradcodec {
 // The stored text of the scheme that sums of messages of `choice` have; nothing if they do not add up. Only messages
 // with the same text for a tensor go together.
 std::optional<std::string> sum_text(const SchemeChoice& choice);
+
+// Of a choice of such a text, if it draws: whether its messages must be of one step, and not of one seed alone.
+// Sketches whose hashes are the run's add up over steps.
+bool sum_is_of_step(const SchemeChoice& sum);
 
 // A chunk's sum on its way; used again from chunk to chunk.
 struct ChunkSum {
@@ -37,7 +42,8 @@ class CodeSum {
  public:
   explicit CodeSum(bool mean) : mean_(mean) {}  // it decodes to the mean, else to the sum
 
-  // A message that counts `weight` times, at least once. Throws Misfit.
+  // A message that counts `weight` times, at least once. A table is added here, and not looked at any more. Throws
+  // Misfit.
   void join(const Decoder& decoder, uint64_t weight);
 
   static void begin(ChunkSum& sum) { sum.any = false; }
@@ -48,7 +54,7 @@ class CodeSum {
   void add(const Decoder& decoder, uint64_t weight, const Code& code, Range range, ChunkSum& sum) const;
 
   // Once all have joined: the tensor's parameters, as those of the scheme of sum_text. Throws Misfit about the last to
-  // join if float32 does not hold what they may add up to.
+  // join if float32, or a cell, does not hold what they add up to.
   Bytes stored() const;
 
   // The code of a chunk's sum, for that scheme. Throws Error(limit) if float32 does not hold a value of it.
@@ -56,10 +62,12 @@ class CodeSum {
 
  private:
   Summands total() const;
+  void join_table(const Table& table, uint64_t weight);
 
   bool mean_, any_ = false;
   size_t outer_ = 0;  // schemes over the sum
   Bytes outer_params_;
+  std::optional<TableSum> tables_;
   Summands summands_;  // of those that have joined
 };
 

@@ -10,6 +10,7 @@
 
 #include "codec/room.h"
 #include "codec/scan.h"
+#include "codec/summable.h"
 
 namespace gradcodec {
 namespace {
@@ -113,6 +114,13 @@ bool add_integers(const SketchLayout& layout, uint32_t row, uint64_t first, std:
     }
   }
   return fits;
+}
+
+void require_same(const SketchLayout& a, const SketchLayout& b) {
+  const std::string text = a.difference(b);
+  if (!text.empty())
+    throw Error(Exit::usage, "sketches that differ (" + text +
+                                 ") cannot be added: give all workers one --scheme, --seed and --step");
 }
 
 void run(const Loop& loop, uint64_t count, const Job& job) {
@@ -265,13 +273,8 @@ void Table::store(Bytes& out) const {
   put_integers(integers_, out);
 }
 
-void Table::require_same(const Table& other) const {
-  const std::string text = layout_.difference(other.layout_);
-  if (!text.empty()) throw Error(Exit::usage, "sketches that differ cannot be added: " + text);
-}
-
 void Table::add(const Table& other) {
-  require_same(other);
+  require_same(layout_, other.layout_);
   for (size_t i = 0; i < floats_.size(); ++i) {
     const auto cell = static_cast<float>(static_cast<double>(floats_[i]) + static_cast<double>(other.floats_[i]));
     if (!std::isfinite(cell)) overflows();
@@ -309,7 +312,7 @@ void Table::scale(double factor) {
 }
 
 void Table::clear_where(const Table& other) {
-  require_same(other);
+  require_same(layout_, other.layout_);
   for (size_t i = 0; i < floats_.size(); ++i) floats_[i] = other.floats_[i] == 0 ? floats_[i] : 0;
   for (size_t i = 0; i < integers_.size(); ++i) integers_[i] = other.integers_[i] == 0 ? integers_[i] : 0;
 }
@@ -379,26 +382,51 @@ double Table::squares() const {
   return *middle;
 }
 
-TableSum::TableSum(const SketchLayout& layout) : whole_(layout) {
-  if (layout.type == CellType::f32) sums_.resize(static_cast<size_t>(layout.cells()));
+TableSum::TableSum(const SketchLayout& layout) : layout_(layout) {
+  check_size(layout);
+  if (layout.type == CellType::f32) {
+    sums_.resize(static_cast<size_t>(layout.cells()));
+  } else {
+    wholes_.resize(static_cast<size_t>(layout.cells()));
+  }
 }
 
-void TableSum::add(const Table& table) {
-  if (sums_.empty()) return whole_.add(table);
-  whole_.require_same(table);
-  for (size_t i = 0; i < sums_.size(); ++i) sums_[i] += static_cast<double>(table.floats_[i]);
+void TableSum::add(const Table& table, double weight) {
+  require_same(layout_, table.layout_);
+  for (size_t i = 0; i < sums_.size(); ++i) sums_[i] += weight * static_cast<double>(table.floats_[i]);
+  if (layout_.type == CellType::f32) return;
+  const auto times = static_cast<int64_t>(weight);
+  if (static_cast<double>(times) != weight) {
+    throw Error(Exit::usage, "cells that are whole numbers are added with weights that are whole numbers");
+  }
+  for (size_t i = 0; i < wholes_.size(); ++i) wholes_[i] += SumOfIntegers{table.integers_[i]} * times;
 }
 
 Table TableSum::total(double factor) const {
-  Table out = whole_;
-  if (sums_.empty()) {
-    out.scale(factor);
+  Table out(layout_);
+  if (layout_.type == CellType::f32) {
+    std::vector<double> scaled(sums_);
+    for (double& sum : scaled) sum *= factor;
+    out.round_from(scaled);
     return out;
   }
-  std::vector<double> scaled(sums_);
-  for (double& sum : scaled) sum *= factor;
-  out.round_from(scaled);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (size_t i = 0; i < wholes_.size(); ++i) {
+    if (wholes_[i] > kMost || wholes_[i] < -kMost) {
+      throw Error(Exit::limit,
+                  "a cell of the sum of sketches would pass 63 bits, and no cell is cut off: fewer messages, a smaller "
+                  "'exp', or smaller values");
+    }
+    out.integers_[i] = static_cast<int64_t>(wholes_[i]);
+  }
+  out.scale(factor);
   return out;
+}
+
+const Table* table_of(const Decoder& decoder) {
+  const Summable* const summable = decoder.summable();
+  if (summable == nullptr || summable->summands().kind != Summands::tables) return nullptr;
+  return &summable->table();
 }
 
 }  // namespace gradcodec

@@ -5,7 +5,7 @@
 //   S[i][b] = sum of sign_i(j) x_j over the coordinates j whose bucket in row i is b;   x_j ~ median_i sign_i(j)
 //   S[i][b]
 //
-// What a server does with them: add the workers' (`add`, TableSum), look for the heaviest (`estimate`), and, where the
+// What a server does with them: add the workers' (TableSum), look for the heaviest (`estimate`), and, where the
 // table itself remembers (FetchSGD, arXiv 2007.07682), scale it and take out what was sent (`subtract`, `clear_where`).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codec/bytes.h"
@@ -24,6 +25,7 @@ namespace gradcodec {
 // What a cell is: a float32, or a whole number of units of 2^-exponent, whose sums are exact.
 enum class CellType : uint8_t { f32, i64 };
 
+inline constexpr std::string_view kSketchScheme = "countsketch";
 inline constexpr uint32_t kMaxSketchExponent = 149;          // then every float32 is a whole number of units
 inline constexpr uint64_t kMaxCells = uint64_t{1} << 26;     // rows times columns
 inline constexpr uint64_t kMaxTableBytes = (1 << 28) - 256;  // what a frame holds, less what may stand beside it
@@ -94,7 +96,6 @@ class Table {
   friend class TableSum;
   void estimate_floats(uint64_t first, std::span<float> out) const;
   void estimate_integers(uint64_t first, std::span<float> out) const;
-  void require_same(const Table& other) const;
   void round_from(std::span<const double> sums);
 
   SketchLayout layout_;
@@ -102,21 +103,29 @@ class Table {
   std::vector<int64_t> integers_;  // if i64
 };
 
-// Of many tables: in float64, in the order of the calls, rounded once at the end; of i64 exactly.
+using SumOfIntegers = __int128;  // no order of addition passes it
+
+// Of many tables: in float64, in the order of the calls, rounded once at the end; of i64 exactly, and only the total
+// must be what 63 bits hold, so that no order of the calls is refused that another is not.
 class TableSum {
  public:
   explicit TableSum(const SketchLayout& layout);
-  void add(const Table& table);  // throws Error(usage) if the layouts differ
 
-  // The sum times `factor`, which must be 1 for i64.
+  // `weight` times the table, for which float64 multiplies first, and which of i64 is a whole number of at most 2^53.
+  // Throws Error(usage) if the layouts differ.
+  void add(const Table& table, double weight = 1);
+
+  // The sum times `factor`, which must be 1 for i64. Throws Error(limit) where a cell would not hold it.
   Table total(double factor = 1) const;
 
  private:
-  Table whole_;  // of i64
-  std::vector<double> sums_;
+  SketchLayout layout_;
+  std::vector<double> sums_;           // of f32
+  std::vector<SumOfIntegers> wholes_;  // of i64
 };
 
-// The table of a tensor that went by countsketch, which lives as long as the decoder; null of another scheme.
+// The table of a tensor that went by countsketch, or of a sum of such, which lives as long as the decoder; null of
+// another scheme.
 const Table* table_of(const Decoder& decoder);
 
 }  // namespace gradcodec

@@ -23,6 +23,12 @@ void Summable::add_values(const Code&, double, std::span<double>) const {
   throw Error(Exit::bug, "a scheme without values that add up");
 }
 
+const Table& Summable::table() const { throw Error(Exit::bug, "a scheme without a table that adds up"); }
+
+std::unique_ptr<Decoder> Summable::without_table() const {
+  throw Error(Exit::bug, "a scheme without a table to do without");
+}
+
 bool holds_sums(const Summands& summands, bool below) {
   const double most = static_cast<double>(summands.max_level) * static_cast<double>(summands.steps.front());
   return most * summands.factor <= (below ? kMostBelow : kMostDecoded);
@@ -34,7 +40,7 @@ Bytes stored_sum(const Summands& summands) {
   Bytes out;
   put_varint(out, summands.weight);
   put(out, summands.factor);
-  if (summands.kind == Summands::values) return out;
+  if (summands.kind != Summands::symbols) return out;
   put_varint(out, summands.max_level);
   put(out, static_cast<uint8_t>(summands.steps.size()));
   for (const float step : summands.steps) put(out, step);

@@ -13,6 +13,8 @@
 #include "codec/checksum.h"
 #include "codec/code_sum.h"
 #include "codec/number_text.h"
+#include "codec/sketch.h"
+#include "codec/summable.h"
 #include "codec/values.h"
 #include "format/crew.h"
 #include "format/forms.h"
@@ -102,6 +104,7 @@ class Aggregator::Job {
   Job(Aggregator& all, Sink* sink, FrameWriter* writer, const CoderPair& coders, Progress& progress)
       : options_(all.options_),
         inputs_(all.inputs_),
+        tables_(all.tables_),
         schema_(all.schema()),
         sink_(sink),
         writer_(writer),
@@ -147,7 +150,9 @@ class Aggregator::Job {
     double total = 0;                   // of the weights
     bool exact_doubles = true;          // all have float64, by raw
     CodeSum codes;
-    RestoredTensor made;  // what decodes the sum of codes
+    std::optional<TableSum> tables;  // if they are added and codes are not
+    std::optional<Table> table;      // their sum
+    RestoredTensor made;             // what decodes the sum of codes
     Bytes made_params;
   };
 
@@ -169,6 +174,7 @@ class Aggregator::Job {
   const TensorInfo& info(const Item& item) const { return schema_.tensors[item.place.tensor].info; }
   bool is_float(const Item& item) const { return info(item).dtype.is_float(); }
   bool adds_codes(const Item& item) const { return options_.exact && is_float(item); }
+  bool adds_tables(const Item& item) const { return tables_[item.place.tensor]; }
   double weight(size_t input) const { return options_.weights.empty() ? 1 : options_.weights[input]; }
 
   bool make(Item& item) {
@@ -223,6 +229,14 @@ class Aggregator::Job {
       joint.factors.push_back(weight(i) * (summands.factor == 1 ? 1 : count));  // it decodes to its own mean
       if (adds_codes(item)) {
         fitting(tensor, [&] { joint.codes.join(*decoder, static_cast<uint64_t>(weight(i))); });
+      } else if (adds_tables(item)) {
+        const Table& table = *table_of(*decoder);
+        if (!joint.tables) joint.tables.emplace(table.layout());
+        in_tensor(tensor, [&] { joint.tables->add(table, weight(i)); });
+      }
+      // There may be many inputs: one table at a time is kept.
+      if (adds_tables(item)) {
+        joint.parts.back().decoder = make_value_decoder(plan, decoder->summable()->without_table(), tensor.dtype);
       }
     });
   }
@@ -238,6 +252,10 @@ class Aggregator::Job {
 
   // All have joined.
   void close(const Item& item, Joint& joint) {
+    if (joint.tables) {
+      in_file(inputs_.back()->name(), [&] { in_tensor(info(item), [&] { joint.table = joint.tables->total(); }); });
+      joint.tables.reset();
+    }
     if (!options_.exact) return;
     const size_t tensor = item.place.tensor;
     if (is_float(item)) {
@@ -338,11 +356,23 @@ class Aggregator::Job {
     } else if (options_.exact) {
       conclude_codes(item, joint);
     } else {
-      if (options_.mean) {
+      if (joint.table) {
+        add_estimates(item, joint);
+      } else if (options_.mean) {
         for (double& sum : item.sums) sum /= joint.total;
       }
       if (joint.exact_doubles) return conclude_doubles(item);
       put_rounded(item);
+    }
+  }
+
+  // What the summed table says, to the exceptions that the sums hold already; as the file of the sum decodes.
+  void add_estimates(Item& item, const Joint& joint) const {
+    const double factor = options_.mean ? 1 / joint.total : 1;
+    item.values.resize(item.sums.size());
+    joint.table->estimate(item.place.range.first, item.values);
+    for (size_t i = 0; i < item.sums.size(); ++i) {
+      item.sums[i] = (item.sums[i] + static_cast<double>(item.values[i])) * factor;
     }
   }
 
@@ -374,8 +404,8 @@ class Aggregator::Job {
     Code& code = item.work.code;
     fit_code(decoder, code);
     joint.codes.finish(item.code_sum, code);
-    item.values.resize(static_cast<size_t>(range.count));
-    decoder.decode(code, range, item.values);
+    item.values.resize(writer_ == nullptr || decoder.is_digested() ? static_cast<size_t>(range.count) : 0);
+    if (!item.values.empty()) decoder.decode(code, range, item.values);
     if (writer_ == nullptr) return put_elements(item, item.values);
     const Coder& coder = *made_schemes_[made_schema_.tensors[item.place.tensor].scheme].coder;
     begin_frame(item, joint);
@@ -469,6 +499,7 @@ class Aggregator::Job {
   const AggregateOptions& options_;
   DecompressOptions beside_;  // what decoders need beside the messages
   const std::vector<std::unique_ptr<Input>>& inputs_;
+  const std::vector<bool>& tables_;
   const Schema& schema_;
   Sink* const sink_;
   FrameWriter* const writer_;
@@ -490,12 +521,14 @@ Aggregator::Aggregator(const std::vector<std::string>& paths, AggregateOptions o
   }
   for (const std::string& path : paths) open(std::make_unique<Input>(InputStream(path), options_.memory));
   if (options_.exact) check_adds_up();
+  find_tables();
 }
 
 Aggregator::Aggregator(const std::vector<std::shared_ptr<const RandomFile>>& files, AggregateOptions options)
     : options_(std::move(options)) {
   for (const auto& file : files) open(std::make_unique<Input>(InputStream(file), options_.memory));
   if (options_.exact) check_adds_up();
+  find_tables();
 }
 
 Aggregator::~Aggregator() = default;
@@ -523,7 +556,7 @@ void Aggregator::open(std::unique_ptr<Input> opened) {
 // What a message needs beside itself must be there.
 void Aggregator::check_beside(const Input& input) const {
   const ContainerReader& reader = input.reader;
-  check_answer(reader.schema(), reader.message(), options_.set.get(), options_.set_name);
+  check_answer(reader.schema(), reader.message(), options_.set.get());
   if (options_.side) options_.side->check(reader.schema(), reader.message());
   for (const SchemaTensor& tensor : reader.schema().tensors) {
     const SchemeChoice& scheme = input.schemes[tensor.scheme].choice;
@@ -574,7 +607,6 @@ void Aggregator::check_adds_up() const {
       throw Error(Exit::usage, "symbols add up under weights that are whole numbers; a dump takes any weights");
     }
   }
-  bool shares = false;
   for (size_t tensor = 0; tensor < schema().tensors.size(); ++tensor) {
     const TensorInfo& info = schema().tensors[tensor].info;
     if (!info.dtype.is_float()) continue;
@@ -592,22 +624,54 @@ void Aggregator::check_adds_up() const {
       };
       if (!text) {
         refuse(
-            "which does not add up undecoded (maxnorm and multiscale with --shared-scale, grid, and randk with "
-            "shared=yes do)");
+            "which does not add up undecoded (maxnorm and multiscale with --shared-scale, grid, countsketch, and randk "
+            "with shared=yes do)");
       }
       if (!common) common = text;
       if (*text != *common) refuse("whose sums do not go with those before it, '" + *common + "'");
     }
-    shares = shares || parse_stored_scheme(common.value_or("raw")).draws();
+    const Input* const other = of_other_draws(parse_stored_scheme(common.value_or("raw")));
+    if (other == nullptr) continue;
+    throw Error(Exit::usage, "has another seed or step than " + escaped(inputs_[0]->name()) +
+                                 ", and so other draws: what workers share follows from --seed and --step")
+        .in_file(other->name());
   }
-  if (!shares) return;
+}
+
+// The first input that does not have the draws of the first one, where messages with this sum must share them.
+const Aggregator::Input* Aggregator::of_other_draws(const SchemeChoice& sum) const {
+  if (!sum.draws()) return nullptr;
   const Message& first = inputs_[0]->reader.message();
   for (const auto& input : inputs_) {
     const Message& message = input->reader.message();
-    if (message.seed == first.seed && message.step == first.step) continue;
-    throw Error(Exit::usage, "has another seed or step than " + escaped(inputs_[0]->name()) +
-                                 ", and so other draws: what workers share follows from --seed and --step")
-        .in_file(input->name());
+    if (message.seed != first.seed || (sum_is_of_step(sum) && message.step != first.step)) return input.get();
+  }
+  return nullptr;
+}
+
+// What the tensor's codes add up to in all inputs; nothing if that is not one text.
+std::optional<std::string> Aggregator::common_sum(size_t tensor) const {
+  std::optional<std::string> common;
+  for (const auto& input : inputs_) {
+    const std::optional<std::string> text =
+        sum_text(input->schemes[input->reader.schema().tensors[tensor].scheme].choice);
+    if (!text || (common && *text != *common)) return std::nullopt;
+    common = text;
+  }
+  return common;
+}
+
+// A median of sums is no sum of medians: where tables can be added they are, whatever the output is.
+void Aggregator::find_tables() {
+  for (size_t tensor = 0; tensor < schema().tensors.size(); ++tensor) {
+    const std::optional<std::string> sum = common_sum(tensor);
+    const bool together = sum && of_other_draws(parse_stored_scheme(*sum)) == nullptr;
+    tables_.push_back(together && sum->starts_with(kTableSums));
+    const bool sketched = std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& input) {
+      const auto text = sum_text(input->schemes[input->reader.schema().tensors[tensor].scheme].choice);
+      return text && text->starts_with(kTableSums);
+    });
+    if (sketched && !tables_.back()) apart_.push_back(schema().tensors[tensor].info.name);
   }
 }
 
@@ -628,6 +692,10 @@ std::vector<Origin> Aggregator::origins() const {
 }
 
 std::vector<std::string> Aggregator::shared_keys() const {
+  const auto is_drawn = [&](const SchemaTensor& tensor) { return tensor.info.dtype.is_float(); };
+  const std::vector<SchemaTensor>& tensors = schema().tensors;
+  const auto drawn = std::count_if(tensors.begin(), tensors.end(), is_drawn);
+  if (drawn > 0 && std::count(tables_.begin(), tables_.end(), true) == drawn) return {};
   std::map<std::array<uint32_t, 2>, std::vector<std::string>> by_key;
   for (const auto& input : inputs_) {
     const bool draws = input->reader.message().seed.has_value() && input->reader.kind() == FileKind::message;

@@ -20,11 +20,10 @@ namespace gradcodec {
 struct AggregateOptions {
   bool mean = true;                           // else the sum
   std::vector<double> weights;                // one an input, each above 0; empty: 1 each
-  bool exact = false;                         // symbols are added, not values
+  bool exact = false;                         // symbols are added, not values (the tables of sketches always are)
   std::optional<DType> dtype;                 // of float tensors, instead of their own
   std::shared_ptr<const SideInfo> side = {};  // for messages that are decoded with side information
   std::shared_ptr<const IndexSet> set = {};   // that all messages answer, if they answer one
-  std::string set_name = {};                  // for messages
   unsigned threads = 1;
   uint64_t memory = uint64_t{4} << 30;  // bytes for the chunks at work
 };
@@ -48,7 +47,13 @@ class Aggregator {
   // For an OutputFile: none of them may be replaced.
   std::vector<Origin> origins() const;
 
-  // For each message key that several inputs share, "'a', 'b' and 3 more": their rounding draws are the same.
+  const IndexSet* set() const { return options_.set.get(); }
+
+  // Tensors that are sketched, and whose tables cannot be added, as they have other hashes or rows: values are.
+  const std::vector<std::string>& sketches_apart() const { return apart_; }
+
+  // For each message key that several inputs share, "'a', 'b' and 3 more": their rounding draws are the same. None if
+  // all that is drawn are the hashes of sketches, which are to be shared.
   std::vector<std::string> shared_keys() const;
 
   // Reads all inputs to their ends with every check there is, and gives `sink`, which the caller finishes, the
@@ -68,9 +73,14 @@ class Aggregator {
   void check_beside(const Input& input) const;
   void check_same(const Input& input) const;
   void check_adds_up() const;
+  void find_tables();
+  std::optional<std::string> common_sum(size_t tensor) const;
+  const Input* of_other_draws(const SchemeChoice& sum) const;
 
   AggregateOptions options_;
   std::vector<std::unique_ptr<Input>> inputs_;
+  std::vector<bool> tables_;  // of each tensor, whether the tables of sketches are added
+  std::vector<std::string> apart_;
 };
 
 }  // namespace gradcodec

@@ -74,7 +74,7 @@ class CanonicalCheck {
   }
 
   void check_blocks() {
-    if (!equal(message_.bytes(0, kPrologueSize), write_prologue(FileKind::message))) {
+    if (!equal(message_.bytes(0, kPrologueSize), write_prologue(message_.kind()))) {
       add("", "the prologue", "says another minor version than " + std::to_string(kMinor));
     }
     if (!message_.message().digests) add("", "MESSAGE", "says that the file has no digests of its tensors");

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "codec/registry.h"
 #include "codec/room.h"
 #include "codec/sketch.h"
+#include "codec/summable.h"
 #include "format/crew.h"
 #include "format/ordered.h"
 
@@ -13,9 +15,17 @@ namespace gradcodec {
 namespace {
 
 constexpr uint64_t kSpare = uint64_t{1} << 16;  // that may be held beyond twice the count before they are cut
-constexpr std::string_view kSketch = "countsketch";
 
-bool is_sketched(const StoredScheme& scheme) { return scheme.text.substr(0, scheme.text.find(':')) == kSketch; }
+// By countsketch, with a memory before it or without; or a sum of such.
+bool is_sketched(const StoredScheme& scheme) {
+  std::string_view text = scheme.text;
+  const auto name = [&] { return text.substr(0, text.find_first_of(":/")); };
+  const Scheme* const first = find_scheme(name());
+  if (text.starts_with(kTableSums) || (first != nullptr && !first->vectors().empty())) {
+    text.remove_prefix(text.find('/') + 1);
+  }
+  return name() == kSketchScheme;
+}
 
 uint64_t elements_among(const Schema& schema, const std::vector<bool>& among) {
   uint64_t total = 0;
@@ -63,7 +73,10 @@ void mix(const StoredMessage& message, uint64_t count, const DecompressOptions& 
          Heaviest& out) {
   double squares = 0;
   for (size_t i = 0; i < out.among.size(); ++i) {
-    if (out.among[i]) squares += table_of(*message.decoder(i))->squares();
+    if (!out.among[i]) continue;
+    const Decoder& decoder = *message.decoder(i);
+    const double factor = decoder.summable()->summands().factor;  // of a mean: what it decodes to is that much smaller
+    squares += table_of(decoder)->squares() * factor * factor;
   }
   const double least = squares / static_cast<double>(count);
   const MessageId id = id_of(message.schema(), message.message());

@@ -147,6 +147,7 @@ IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned thread
   set.chunk_log2 = file.schema().chunk_log2;
   set.step = file.message().step;
   set.check = file.end_check();
+  set.name = file.file().name();
   Piece piece;
   uint64_t listed = 0;
   for (size_t i = 0; i < file.tensors(); ++i) {
@@ -215,7 +216,7 @@ std::unique_ptr<Source> asked_for(std::unique_ptr<Source> dump, const IndexSet& 
   return std::make_unique<PartSource>(std::move(dump), std::move(ordinals));
 }
 
-void check_answer(const Schema& schema, const Message& message, const IndexSet* set, std::string_view set_name) {
+void check_answer(const Schema& schema, const Message& message, const IndexSet* set) {
   if (!asks_for_set(schema)) {
     if (set == nullptr) return;
     throw Error(Exit::usage, "answers no index set: --at has no place here");
@@ -226,7 +227,7 @@ void check_answer(const Schema& schema, const Message& message, const IndexSet* 
   }
   if (*message.side != set->check) {
     throw Error(Exit::bad_input, "answers the index set whose check is " + hex(*message.side) + ", and that of '" +
-                                     escaped(set_name) + "' is " + hex(set->check));
+                                     escaped(set->name) + "' is " + hex(set->check));
   }
   for (const SchemaTensor& tensor : schema.tensors) {
     if (set->find(tensor.info.name) == nullptr) {

@@ -25,6 +25,7 @@ struct IndexSet {
   std::optional<uint64_t> step;
   std::vector<Entry> tensors;
   uint64_t check = 0;  // END's, of a set that was read
+  std::string name;    // of its file, for messages
 
   uint64_t count() const;
   const Entry* find(std::string_view name) const;  // null if it has no places of such a tensor
@@ -47,6 +48,6 @@ void write_index_set(const IndexSet& set, OutputFile& output, unsigned threads, 
 std::unique_ptr<Source> asked_for(std::unique_ptr<Source> dump, const IndexSet& set);
 
 // Throws Error(bad_input) unless the message answers that set; `set` null: Error(usage) if it answers one.
-void check_answer(const Schema& schema, const Message& message, const IndexSet* set, std::string_view set_name);
+void check_answer(const Schema& schema, const Message& message, const IndexSet* set);
 
 }  // namespace gradcodec

@@ -42,6 +42,16 @@ bool may_take_side(const Schema& schema) {
   });
 }
 
+// Whether one of the schemes in the text is `sum`.
+bool has_sum(std::string_view text) {
+  while (true) {
+    const size_t end = text.find('/');
+    if (text.substr(0, std::min(end, text.find(':'))) == kSumScheme) return true;
+    if (end == std::string_view::npos) return false;
+    text.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
 
 Schema plan_schema(const Source& source, const CompressOptions& options) {
@@ -118,8 +128,7 @@ void check_holds_tensors(FileKind kind, const Schema& schema) {
   if (kind == FileKind::state || kind == FileKind::indices) return;  // vectors and masks are tensors, too
   for (const SchemaTensor& tensor : schema.tensors) {
     const std::string& text = schema.schemes[tensor.scheme].text;
-    const std::string_view last = std::string_view(text).substr(text.rfind('/') + 1);
-    const bool sums = last.substr(0, last.find(':')) == kSumScheme;
+    const bool sums = has_sum(text);
     const bool fits = kind == FileKind::sum ? sums || (text == "raw" && !tensor.info.dtype.is_float()) : !sums;
     if (fits) continue;
     throw Error(Exit::bad_input,

@@ -5,6 +5,7 @@
 #include "codec/sketch.h"
 #include "format/heaviest.h"
 #include "format/replay_way.h"
+#include "format/unsent.h"
 
 namespace gradcodec {
 namespace {
@@ -135,9 +136,7 @@ class SketchWay final : public Way {
         values.push_back(step.values[i][t]);
         continue;
       }
-      const std::vector<double>& v = link.sender().values(kept++, 0);
-      std::vector<float>& narrowed = values.emplace_back(v.size());
-      for (size_t j = 0; j < v.size(); ++j) narrowed[j] = static_cast<float>(v[j]);
+      values.push_back(unsent_values(link.sender().values(kept++, 0)));
     }
     const auto places_of = [&](const TensorInfo& info) { return asked.mask_of(info); };
     CompressOptions options;
@@ -178,7 +177,7 @@ class SketchWay final : public Way {
 
   // What was taken of a worker is its part of the update, and forgotten.
   void settle(size_t worker, const IndexSet& taken, const TensorValues& answer, TensorValues& decoded) {
-    Remembered& remembered = links_[worker]->sender();
+    forget_taken(links_[worker]->sender(), taken);
     size_t entry = 0;
     for (size_t t = 0; t < tensors().size(); ++t) {
       if (!among_[t]) continue;
@@ -186,7 +185,6 @@ class SketchWay final : public Way {
       for (const uint64_t at : *taken.tensors[entry].places) {
         const auto place = static_cast<size_t>(at);
         decoded[t][place] = answer[entry][place];
-        for (size_t v = 0; v < remembered.vectors().size(); ++v) remembered.values(entry, v)[place] = 0;
       }
       ++entry;
     }

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "codec/registry.h"
 #include "codec/utf8.h"
 #include "format/pipeline.h"
 #include "format/reader.h"
@@ -19,6 +20,7 @@
 namespace gradcodec {
 namespace {
 
+constexpr int kMostTries = 100;  // to lock a file that others replace
 constexpr uint64_t kMostSteps = (uint64_t{1} << 63) - 1;
 
 std::string number(uint64_t n) { return std::to_string(n); }
@@ -83,8 +85,10 @@ class StateFile::Values final : public Source {
   std::vector<const std::vector<double>*> vectors_;
 };
 
+namespace {
+
 // The way back.
-class StateFile::Receiver final : public Sink {
+class Receiver final : public Sink {
  public:
   explicit Receiver(Remembered& remembered) {
     for (size_t tensor = 0; tensor < remembered.tensors(); ++tensor) {
@@ -111,6 +115,106 @@ class StateFile::Receiver final : public Sink {
   size_t at_ = 0;
 };
 
+// What stands before the vectors.
+StateFacts begin_state(ContainerReader& reader) {
+  if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a state was expected");
+  if (reader.kind() != FileKind::state) {
+    throw Error(Exit::usage,
+                "is a .gradz file, but not a state: name another one, which is created if it is not there");
+  }
+  const Message& message = reader.message();
+  StateFacts found;
+  parse_state_block(reader.state(), found);
+  if (!message.seed || !message.step || !message.previous) {
+    throw Error(Exit::bad_input, "is a state without a seed, a step or the check of a message");
+  }
+  found.seed = *message.seed;
+  found.worker = message.worker;
+  found.step = *message.step;
+  found.previous = *message.previous;
+  return found;
+}
+
+// The vectors, and all that stands behind them; the tensors have been compared.
+void take_vectors(const InputStream& input, ContainerReader& reader, Remembered& remembered, uint64_t memory) {
+  check_claims(input, reader.schema());
+  DecompressOptions options;
+  options.wanted = [](const TensorInfo&) { return true; };
+  options.memory = memory;
+  Receiver receiver(remembered);
+  Progress progress;
+  const std::vector<uint32_t> decoded = decompress(reader, reader.schema(), {}, options, &receiver, progress);
+  const std::vector<uint32_t> stored = reader.finish();
+  reader.expect_end_of_input();
+  compare_digests(reader.schema(), options, stored, decoded);
+}
+
+// Names and shapes must be those of the tensors that are to be remembered, neither more nor fewer.
+void check_tensors(const Schema& schema, const Remembered& remembered) {
+  std::map<std::string_view, const TensorInfo*> found;
+  for (const SchemaTensor& tensor : schema.tensors) found.emplace(tensor.info.name, &tensor.info);
+  for (size_t tensor = 0; tensor < remembered.tensors(); ++tensor) {
+    const TensorInfo& info = remembered.info(tensor);
+    for (size_t i = 0; i < remembered.vectors().size(); ++i) {
+      const auto it = found.find(vector_name(remembered, i, info));
+      if (it == found.end()) {
+        throw Error(Exit::bad_input, "the state knows no tensor of this name: was it renamed?").in_tensor(info.name);
+      }
+      if (it->second->shape != info.shape || it->second->dtype != DType{DType::f8, ""}) {
+        throw Error(Exit::bad_input, "has the shape " + shape_text(info.shape) + ", and in the state " +
+                                         shape_text(it->second->shape) + " " + it->second->dtype.name())
+            .in_tensor(info.name);
+      }
+      found.erase(it);
+    }
+  }
+  for (const StoredScheme& scheme : schema.schemes) {
+    if (scheme.text != "raw") throw Error(Exit::bad_input, "is a state whose vectors are not kept exactly");
+  }
+  if (found.empty()) return;
+  throw Error(Exit::bad_input, "remembers '" + escaped(found.begin()->first) +
+                                   "', a tensor that the step does not have: was it renamed, or left out?");
+}
+
+// Those that the file says, where nobody else does: the tensors of the first vector.
+Remembered room_for(const StateFacts& facts, const Schema& schema, uint64_t memory) {
+  const Scheme* const scheme = find_scheme(facts.memory);
+  if (scheme == nullptr || scheme->vectors().empty()) {
+    throw Error(Exit::unsupported,
+                "is what '" + escaped(facts.memory) + "' remembers, a scheme that this version does not know");
+  }
+  std::vector<std::string> vectors;
+  for (const std::string_view vector : scheme->vectors()) vectors.emplace_back(vector);
+  const std::string first = vectors[0] + "/";
+  std::vector<TensorInfo> tensors;
+  for (const SchemaTensor& tensor : schema.tensors) {
+    if (!tensor.info.name.starts_with(first)) continue;
+    tensors.push_back(tensor.info);
+    tensors.back().name.erase(0, first.size());
+  }
+  Remembered remembered(vectors, tensors, memory);
+  check_tensors(schema, remembered);
+  return remembered;
+}
+
+}  // namespace
+
+StoredState read_state(const std::shared_ptr<const RandomFile>& file, uint64_t memory) {
+  try {
+    InputStream input(file);
+    ContainerReader reader(input, memory);
+    StoredState state;
+    state.facts = begin_state(reader);
+    check_claims(input, reader.schema());  // before room is made for what they say
+    state.remembered = room_for(state.facts, reader.schema(), memory);
+    take_vectors(input, reader, state.remembered, memory);
+    return state;
+  } catch (Error& error) {
+    error.in_file(file->name());
+    throw;
+  }
+}
+
 StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_t fresh_seed, mode_t mode,
                      uint64_t memory)
     : path_(path), mode_(mode) {
@@ -129,6 +233,7 @@ StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_
 
 StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_t memory) : path_(path) {
   try {
+    if (path == "-") throw Error(Exit::usage, "is read as a file: name the state's");
     facts_.role = demand.role;
     facts_.memory = demand.memory;
     remembered_ = Remembered(demand.vectors, demand.tensors, memory);
@@ -144,29 +249,49 @@ StateFile StateFile::look(const std::string& path, const StateDemand& demand, ui
   return StateFile(path, demand, memory);
 }
 
-// Another process may replace the file, under a lock of its own, before this one has it.
+StateFile::StateFile(const std::string& path, uint64_t memory) : path_(path) {
+  try {
+    if (path == "-") throw Error(Exit::usage, "is no file that could be replaced: name the state's");
+    for (int tries = 0; !lock(); ++tries) {
+      if (lock_.get() < 0) throw Error(Exit::io, "does not exist");
+      if (tries == kMostTries) throw Error(Exit::io, "is replaced by others again and again");
+    }
+    StoredState found = read_state(RandomFile::open(path), memory);
+    facts_ = std::move(found.facts);
+    remembered_ = std::move(found.remembered);
+  } catch (Error& error) {
+    error.in_file(path);
+    throw;
+  }
+}
+
+// Opens and locks the file. False if there is none (lock_ is none either), or if it was replaced meanwhile by another
+// process, under a lock of its own.
+bool StateFile::lock() {
+  lock_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (lock_.get() < 0 && errno == ENOENT) return false;
+  if (lock_.get() < 0) throw Error(Exit::io, "cannot be opened: " + std::string(std::strerror(errno)));
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    throw Error(Exit::io, "is in use by another process: every worker has a state of its own");
+  }
+  struct stat ours = {}, now = {};
+  if (fstat(lock_.get(), &ours) != 0) throw Error(Exit::io, "cannot be examined: " + std::string(strerror(errno)));
+  if (!S_ISREG(ours.st_mode)) throw Error(Exit::usage, "is not a regular file, which a state must be");
+  mode_ = ours.st_mode & 0777;
+  return stat(path_.c_str(), &now) == 0 && ours.st_dev == now.st_dev && ours.st_ino == now.st_ino;
+}
+
 void StateFile::open_locked(uint64_t previous) {
   if (path_ == "-") throw Error(Exit::usage, "is no file that could be kept: name one for the state");
-  for (int tries = 0; tries < 100; ++tries) {
-    lock_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (lock_.get() < 0 && errno == ENOENT) {
-      if (previous != 0) {
-        throw Error(Exit::bad_input,
-                    "does not exist, and the message is not the first of its worker: the state of the step before it "
-                    "is needed");
-      }
-      write(false);
-      continue;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    if (lock()) return;
+    if (lock_.get() >= 0) continue;
+    if (previous != 0) {
+      throw Error(Exit::bad_input,
+                  "does not exist, and the message is not the first of its worker: the state of the step before it "
+                  "is needed");
     }
-    if (lock_.get() < 0) throw Error(Exit::io, "cannot be opened: " + std::string(std::strerror(errno)));
-    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-      throw Error(Exit::io, "is in use by another process: every worker has a state of its own");
-    }
-    struct stat ours = {}, now = {};
-    if (fstat(lock_.get(), &ours) != 0) throw Error(Exit::io, "cannot be examined: " + std::string(strerror(errno)));
-    if (!S_ISREG(ours.st_mode)) throw Error(Exit::usage, "is not a regular file, which a state must be");
-    mode_ = ours.st_mode & 0777;
-    if (stat(path_.c_str(), &now) == 0 && ours.st_dev == now.st_dev && ours.st_ino == now.st_ino) return;
+    write(false);
   }
   throw Error(Exit::io, "is replaced by others again and again, or cannot be kept where it is");
 }
@@ -174,17 +299,7 @@ void StateFile::open_locked(uint64_t previous) {
 void StateFile::read(uint64_t memory) {
   InputStream input(RandomFile::open(path_));
   ContainerReader reader(input, memory);
-  if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a state was expected");
-  if (reader.kind() != FileKind::state) {
-    throw Error(Exit::usage,
-                "is a .gradz file, but not a state: name another one, which is created if it is not there");
-  }
-  const Message& message = reader.message();
-  StateFacts found;
-  parse_state_block(reader.state(), found);
-  if (!message.seed || !message.step || !message.previous) {
-    throw Error(Exit::bad_input, "is a state without a seed, a step or the check of a message");
-  }
+  const StateFacts found = begin_state(reader);
   if (found.role != facts_.role) {
     throw Error(Exit::bad_input, "is the state of " + role_text(found.role) + ", not of " + role_text(facts_.role));
   }
@@ -192,48 +307,9 @@ void StateFile::read(uint64_t memory) {
     throw Error(Exit::bad_input,
                 "is what '" + escaped(found.memory) + "' remembers, and the scheme is '" + facts_.memory + "/...'");
   }
-  check_tensors(reader.schema());
-  check_claims(input, reader.schema());
-  DecompressOptions options;
-  options.wanted = [](const TensorInfo&) { return true; };
-  options.memory = memory;
-  Receiver receiver(remembered_);
-  Progress progress;
-  const std::vector<uint32_t> decoded = decompress(reader, reader.schema(), {}, options, &receiver, progress);
-  const std::vector<uint32_t> stored = reader.finish();
-  reader.expect_end_of_input();
-  compare_digests(reader.schema(), options, stored, decoded);
-  facts_.seed = *message.seed;
-  facts_.worker = message.worker;
-  facts_.step = *message.step;
-  facts_.previous = *message.previous;
-}
-
-// Names and shapes must be those of the tensors that are to be remembered, neither more nor fewer.
-void StateFile::check_tensors(const Schema& schema) const {
-  std::map<std::string_view, const TensorInfo*> found;
-  for (const SchemaTensor& tensor : schema.tensors) found.emplace(tensor.info.name, &tensor.info);
-  for (size_t tensor = 0; tensor < remembered_.tensors(); ++tensor) {
-    const TensorInfo& info = remembered_.info(tensor);
-    for (size_t i = 0; i < remembered_.vectors().size(); ++i) {
-      const auto it = found.find(vector_name(remembered_, i, info));
-      if (it == found.end()) {
-        throw Error(Exit::bad_input, "the state knows no tensor of this name: was it renamed?").in_tensor(info.name);
-      }
-      if (it->second->shape != info.shape || it->second->dtype != DType{DType::f8, ""}) {
-        throw Error(Exit::bad_input, "has the shape " + shape_text(info.shape) + ", and in the state " +
-                                         shape_text(it->second->shape) + " " + it->second->dtype.name())
-            .in_tensor(info.name);
-      }
-      found.erase(it);
-    }
-  }
-  for (const StoredScheme& scheme : schema.schemes) {
-    if (scheme.text != "raw") throw Error(Exit::bad_input, "is a state whose vectors are not kept exactly");
-  }
-  if (found.empty()) return;
-  throw Error(Exit::bad_input, "remembers '" + escaped(found.begin()->first) +
-                                   "', a tensor that the step does not have: was it renamed, or left out?");
+  check_tensors(reader.schema(), remembered_);
+  take_vectors(input, reader, remembered_, memory);
+  facts_ = found;
 }
 
 void StateFile::check(const StateDemand& demand) const {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,16 @@ struct StateDemand {
   std::optional<uint64_t> seed = {}, worker = {}, step = {}, previous = {};
 };
 
+// What is in a state file, whosever it is.
+struct StoredState {
+  StateFacts facts;
+  Remembered remembered;
+};
+
+// Reads one that is there, to look at it. `memory`: most bytes that the vectors may take. Throws Error naming the file:
+// usage (another kind of file), bad_input, limit, unsupported (a memory that this version does not know).
+StoredState read_state(const std::shared_ptr<const RandomFile>& file, uint64_t memory);
+
 // A state file in use. Order of events: it is read; the message (or the dump) is made, synced and renamed; the new
 // state is written beside the old one, synced and renamed over it. A process that ends between leaves an old state with
 // which the same step gives the same bytes again.
@@ -48,6 +59,10 @@ class StateFile {
   // Only to be looked at: it must be there, others may use it, and it is never written. Throws likewise.
   static StateFile look(const std::string& path, const StateDemand& demand, uint64_t memory);
 
+  // One that is there already, whosever it is, locked likewise. Throws Error(io) if there is none, and what read_state
+  // throws.
+  StateFile(const std::string& path, uint64_t memory);
+
   const StateFacts& facts() const { return facts_; }
 
   // What is remembered; it may be updated in place.
@@ -56,16 +71,18 @@ class StateFile {
   // Writes the state after the message with this END check. Throws Error(io).
   void commit(uint64_t message);
 
+  // Replaces the file by what is remembered now, of the same step as before. Throws Error(io).
+  void rewrite() const { write(true); }
+
  private:
   class Values;
-  class Receiver;
 
   StateFile(const std::string& path, const StateDemand& demand, uint64_t memory);
 
+  bool lock();
   void open_locked(uint64_t previous);
   void read(uint64_t memory);
   void check(const StateDemand& demand) const;
-  void check_tensors(const Schema& schema) const;
   void write(bool replace) const;
 
   std::string path_;

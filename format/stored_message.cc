@@ -5,6 +5,7 @@
 
 #include "format/crew.h"
 #include "format/dumps/tree.h"
+#include "format/index_set.h"
 #include "format/metadata.h"
 
 namespace gradcodec {
@@ -44,7 +45,8 @@ class StoredMessage::Recorder final : public FrameReader {
 };
 
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory,
-                             Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side)
+                             Progress& progress, const std::shared_ptr<const SideInfo>& side, bool any_side,
+                             const std::shared_ptr<const IndexSet>& set)
     : file_(std::move(file)), memory_(memory) {
   DecompressOptions options;
   options.threads = threads;
@@ -52,18 +54,21 @@ StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, unsigned th
   options.side_of = side_of(side);
   options.may_lack_side = side == nullptr;
   options.any_side = any_side;
-  in_file(file_->name(), [&] { read_whole(options, progress, FileKind::message, any_side ? nullptr : side.get()); });
+  if (set) options.places_of = [set](const TensorInfo& info) { return set->mask_of(info); };
+  in_file(file_->name(),
+          [&] { read_whole(options, progress, FileKind::message, any_side ? nullptr : side.get(), set.get()); });
 }
 
 StoredMessage::StoredMessage(std::shared_ptr<const RandomFile> file, const DecompressOptions& options,
                              Progress& progress, FileKind kind)
     : file_(std::move(file)), memory_(options.memory) {
-  in_file(file_->name(), [&] { read_whole(options, progress, kind, nullptr); });
+  in_file(file_->name(), [&] { read_whole(options, progress, kind, nullptr, nullptr); });
 }
 
-// `side`: which the message must have been made for, if it says so; null: nothing to compare.
-void StoredMessage::read_whole(const DecompressOptions& given, Progress& progress, FileKind kind,
-                               const SideInfo* side) {
+// `side`: which the message must have been made for, if it says so; null: nothing to compare. `set`: which it must
+// answer; null: none, unless options.places_of knows it.
+void StoredMessage::read_whole(const DecompressOptions& given, Progress& progress, FileKind kind, const SideInfo* side,
+                               const IndexSet* set) {
   InputStream input(file_);
   ContainerReader reader(input, memory_);
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
@@ -73,6 +78,7 @@ void StoredMessage::read_whole(const DecompressOptions& given, Progress& progres
                 "is " + std::string(kind_text(reader.kind())) + ": " + std::string(kind_text(kind)) + " was expected");
   }
   check_holds_tensors(reader.kind(), reader.schema());
+  kind_ = reader.kind();
   schema_ = reader.schema();
   message_ = reader.message();
   schemes_ = parse_schemes(schema_);
@@ -85,9 +91,7 @@ void StoredMessage::read_whole(const DecompressOptions& given, Progress& progres
   check_table();
   frame_seed_ = reader.frame_seed();
 
-  if (asks_for_set(schema_) && !given.places_of) {
-    throw Error(Exit::usage, "answers an index set, without which it cannot be read: --at SET, where there is one");
-  }
+  if (set != nullptr || !given.places_of) check_answer(schema_, message_, set);
   DecompressOptions options = given;
   options.wanted = [](const TensorInfo&) { return true; };
   Unsettled unsettled;

@@ -14,6 +14,8 @@
 
 namespace gradcodec {
 
+struct IndexSet;
+
 // One chunk, as it is stored and decoded. Buffers are reused from load to load.
 struct Piece {
   FramePlace place;
@@ -31,12 +33,14 @@ class StoredMessage {
   // chunks at work, and most that one part of the file, or the table of frames, may take. Throws Error naming the file:
   // bad_input, unsupported, limit, io, usage.
   // Tensors that need side information are decoded if `side` is there, and else only checked (lacks_side). `any_side`:
-  // it may be other than the message was made for; then what it makes wrong is let pass.
+  // it may be other than the message was made for; then what it makes wrong is let pass. `set`: that the message
+  // answers; without one it must answer none.
   StoredMessage(const std::string& path, unsigned threads, uint64_t memory, Progress& progress,
                 const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false)
       : StoredMessage(RandomFile::open(path), threads, memory, progress, side, any_side) {}
   StoredMessage(std::shared_ptr<const RandomFile> file, unsigned threads, uint64_t memory, Progress& progress,
-                const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false);
+                const std::shared_ptr<const SideInfo>& side = nullptr, bool any_side = false,
+                const std::shared_ptr<const IndexSet>& set = nullptr);
 
   // The same of a file of another kind, or with what decoding needs beside it: of `options` places_of, seen, dtype (of
   // what `convert` gives), threads and memory.
@@ -44,6 +48,7 @@ class StoredMessage {
                 FileKind kind = FileKind::message);
 
   const RandomFile& file() const { return *file_; }
+  FileKind kind() const { return kind_; }  // a message or a sum, unless another was asked for
   const Schema& schema() const { return schema_; }
   const Message& message() const { return message_; }
   const Accounts& accounts() const { return accounts_; }
@@ -88,12 +93,14 @@ class StoredMessage {
  private:
   class Recorder;
 
-  void read_whole(const DecompressOptions& given, Progress& progress, FileKind kind, const SideInfo* side);
+  void read_whole(const DecompressOptions& given, Progress& progress, FileKind kind, const SideInfo* side,
+                  const IndexSet* set);
   void check_table() const;
   void read_frame_at(uint64_t number, const FramePlace& place, FrameBytes& frame) const;
 
   std::shared_ptr<const RandomFile> file_;
   const uint64_t memory_;
+  FileKind kind_ = FileKind::message;
   Schema schema_;
   Message message_;
   Accounts accounts_;

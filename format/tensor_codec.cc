@@ -125,18 +125,15 @@ class ValueEncoder final : public TensorEncoder {
 
 class ValueDecoder final : public TensorDecoder {
  public:
-  ValueDecoder(const TensorPlan& plan, ByteReader& stored, const DType& output)
+  ValueDecoder(const TensorPlan& plan, std::unique_ptr<Decoder> scheme, const DType& output)
       : coder_(*plan.coder),
         output_(output),
         is_private_(plan.scheme.is_private()),
         takes_side_(plan.scheme.takes_side()),
         on_overload_(plan.on_overload),
-        side_(plan.side) {
-    check_coder(plan, Exit::bad_input);
-    const Random random(plan.message, plan.ordinal);
-    decoder_ = plan.scheme.restore(stored, inputs_of(plan, random, Nonfinite::keep));
-    narrowing_ = random.draws(Purpose::narrowing, kNarrowingStage);
-  }
+        side_(plan.side),
+        decoder_(std::move(scheme)),
+        narrowing_(Random(plan.message, plan.ordinal).draws(Purpose::narrowing, kNarrowingStage)) {}
 
   std::string describe() const override { return decoder_->describe(); }
 
@@ -305,7 +302,14 @@ std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteR
   if (plan.scheme.carries_bytes()) return std::make_unique<ByteDecoder>(plan, output);
   if (!plan.info.dtype.is_float())
     throw Error(Exit::bad_input, "has a scheme for floats but is of type " + plan.info.dtype.name());
-  return std::make_unique<ValueDecoder>(plan, stored, output);
+  check_coder(plan, Exit::bad_input);
+  const Random random(plan.message, plan.ordinal);
+  return make_value_decoder(plan, plan.scheme.restore(stored, inputs_of(plan, random, Nonfinite::keep)), output);
+}
+
+std::unique_ptr<TensorDecoder> make_value_decoder(const TensorPlan& plan, std::unique_ptr<Decoder> scheme,
+                                                  const DType& output) {
+  return std::make_unique<ValueDecoder>(plan, std::move(scheme), output);
 }
 
 uint32_t tensor_digest(std::span<const uint64_t> chunks) {

@@ -97,6 +97,10 @@ class TensorDecoder {
 // another float type if that is one.
 std::unique_ptr<TensorDecoder> make_tensor_decoder(const TensorPlan& plan, ByteReader& stored, const DType& output);
 
+// The same where the scheme's decoder is there already.
+std::unique_ptr<TensorDecoder> make_value_decoder(const TensorPlan& plan, std::unique_ptr<Decoder> scheme,
+                                                  const DType& output);
+
 // The digest of a tensor from its chunks' in order: the low half of XXH3-64 over them.
 uint32_t tensor_digest(std::span<const uint64_t> chunks);
 

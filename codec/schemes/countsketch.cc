@@ -10,6 +10,7 @@
 
 #include "codec/scan.h"
 #include "codec/sketch.h"
+#include "codec/summable.h"
 
 namespace gradcodec {
 namespace {
@@ -69,29 +70,20 @@ SketchLayout layout_of(const Params& params, const Inputs& inputs) {
   return layout;
 }
 
-class SketchDecoder final : public Decoder {
+// What is left of a sketch's decoder without the table: what chunks hold.
+class ExceptionsDecoder : public Decoder {
  public:
-  SketchDecoder(Table table, bool of_step) : table_(std::move(table)), of_step_(of_step) {}
+  explicit ExceptionsDecoder(bool of_step) : of_step_(of_step) {}
 
-  const Table& table() const { return table_; }
-
-  Bytes stored() const override {
-    Bytes out;
-    table_.store(out);
-    return out;
-  }
+  Bytes stored() const override { return {}; }
   std::optional<uint64_t> params_size(Range) const override { return 0; }
   StreamShapes streams(const Code&, Range) const override { return {}; }
 
-  std::string describe() const override {
-    const SketchLayout& layout = table_.layout();
-    return std::to_string(layout.rows) + " rows of " + std::to_string(layout.cols) +
-           (layout.type == CellType::f32 ? "" : ", units of 2^-" + std::to_string(layout.exponent));
-  }
+  std::string describe() const override { return "a sketch without its table"; }
 
   void decode(const Code& code, Range range, std::span<float> out) const override {
     for (const Exception& exception : code.exceptions) require_needed(exception, true);
-    table_.estimate(range.first, out);
+    estimate(range.first, out);
     put_back(code.exceptions, out);
   }
 
@@ -104,9 +96,40 @@ class SketchDecoder final : public Decoder {
   bool is_digested() const override { return false; }
   bool shares_draws() const override { return of_step_; }
 
+ protected:
+  // Of what the table is of, from element `first` on.
+  virtual void estimate(uint64_t, std::span<float> out) const { std::fill(out.begin(), out.end(), 0.0F); }
+  bool of_step() const { return of_step_; }
+
  private:
-  const Table table_;
   const bool of_step_;
+};
+
+class SketchDecoder final : public ExceptionsDecoder, public Summable {
+ public:
+  SketchDecoder(Table table, bool of_step) : ExceptionsDecoder(of_step), table_(std::move(table)) {}
+
+  Bytes stored() const override {
+    Bytes out;
+    table_.store(out);
+    return out;
+  }
+
+  std::string describe() const override {
+    const SketchLayout& layout = table_.layout();
+    return std::to_string(layout.rows) + " rows of " + std::to_string(layout.cols) +
+           (layout.type == CellType::f32 ? "" : ", units of 2^-" + std::to_string(layout.exponent));
+  }
+
+  const Summable* summable() const override { return this; }
+  Summands summands() const override { return {.kind = Summands::tables}; }
+  const Table& table() const override { return table_; }
+  std::unique_ptr<Decoder> without_table() const override { return std::make_unique<ExceptionsDecoder>(of_step()); }
+
+ private:
+  void estimate(uint64_t first, std::span<float> out) const override { table_.estimate(first, out); }
+
+  const Table table_;
 };
 
 class SketchEncoder final : public Encoder {
@@ -190,7 +213,7 @@ class SketchEncoder final : public Encoder {
 
 class CountSketch final : public Scheme {
  public:
-  std::string_view name() const override { return "countsketch"; }
+  std::string_view name() const override { return kSketchScheme; }
   std::span<const ParamSpec> params() const override { return kParams; }
   std::string_view summary() const override { return "a table of random sums that can be added; decodes to estimates"; }
   std::string_view promises() const override {
@@ -206,6 +229,7 @@ class CountSketch final : public Scheme {
   }
 
   bool draws() const override { return true; }
+  bool adds_up(const Params&) const override { return true; }
   unsigned work_per_value() const override { return 16; }  // what the rows say of a chunk's values
 
   void complete(Params& params) const override {
@@ -244,11 +268,6 @@ class CountSketch final : public Scheme {
 const Scheme& countsketch_scheme() {
   static const CountSketch scheme;
   return scheme;
-}
-
-const Table* table_of(const Decoder& decoder) {
-  const auto* const sketch = dynamic_cast<const SketchDecoder*>(&decoder);
-  return sketch == nullptr ? nullptr : &sketch->table();
 }
 
 }  // namespace gradcodec

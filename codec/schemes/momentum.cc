@@ -1,8 +1,8 @@
 // Momentum before the compression and error accumulation behind it, with factor masking: u = m u + x, v = v + u, and v
 // is coded. What was sent leaves v, and its momentum is forgotten (Lin et al., "Deep gradient compression", ICLR 2018,
 // arXiv 1712.01887, sections 3.1 and 3.2; Ivkin et al., "Communication-efficient distributed SGD with sketching", arXiv
-// 1903.04488, algorithm 3). Over a sketch nothing has been sent yet: what the server took is taken from both later
-// (spec/rounds.md).
+// 1903.04488, algorithm 3). Over a sketch nothing has been sent yet: what the server took is taken from both later, by
+// whoever holds the memory (format/unsent.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/momentum.h"
 

@@ -1,6 +1,6 @@
-// Integers that messages with one step add up to (Vineeth S., arXiv 2109.12497, where an all-reduce adds them), or
-// float64 sums of values at the same places. Widened, so that no sum overflows; exact for integers, so that sums of
-// sums are those of all, in any order.
+// Integers that messages with one step add up to (Vineeth S., arXiv 2109.12497, where an all-reduce adds them), float64
+// sums of values at the same places, or sums of the tables of sketches (Ivkin et al., arXiv 1903.04488). Widened, so
+// that no sum overflows, or refused; exact for integers, so that sums of sums are those of all, in any order.
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/sum.h"
 
@@ -11,7 +11,9 @@
 
 #include "codec/number_text.h"
 #include "codec/schemes/grid_quantizer.h"
+#include "codec/sketch.h"
 #include "codec/summable.h"
+#include "codec/through.h"
 
 namespace gradcodec {
 namespace {
@@ -22,24 +24,70 @@ constexpr uint32_t kHighest = 256;  // values of one byte
 constexpr std::array<ParamSpec, 1> kParams = {{
     {.kind = ParamSpec::choice,
      .name = "of",
-     .help = "what was added up: integers, or values that are kept exactly",
-     .choices = "symbols|values",
+     .help = "what was added up: integers, values that are kept exactly, or the tables of the sketches behind",
+     .choices = "symbols|values|tables",
      .fallback = "symbols",
      .decoder_needs = true},
 }};
+
+// Weight and factor, which all sums have.
+Summands take_head(Summands::Kind kind, ByteReader& stored) {
+  Summands summands{.kind = kind};
+  summands.weight = stored.get_varint();
+  if (summands.weight == 0 || summands.weight > kMaxSummed) stored.fail("says a sum of no or too many messages");
+  summands.factor = stored.get<double>();
+  if (summands.factor != 1 && summands.factor != 1 / static_cast<double>(summands.weight)) {
+    stored.fail("holds a factor that is neither 1 nor that of a mean");
+  }
+  return summands;
+}
+
+std::string head_text(const Summands& summands) {
+  return (summands.factor == 1 ? "sum of " : "mean of ") + std::to_string(summands.weight) +
+         (summands.weight == 1 ? " message" : " messages");
+}
+
+void refuse_exceptions(const Code& code) {
+  if (!code.exceptions.empty()) throw Error(Exit::bad_input, "a sum has exceptions, which do not add up");
+}
+
+// What the sketch behind says of the sum, times the factor.
+class TableSumDecoder final : public ThroughDecoder, public Summable {
+ public:
+  TableSumDecoder(const Summands& summands, std::unique_ptr<Decoder> sketch)
+      : ThroughDecoder(std::move(sketch)), summands_(summands) {}
+
+  Bytes stored() const override {
+    Bytes out = stored_sum(summands_);
+    put_bytes(out, behind().stored());
+    return out;
+  }
+  std::string describe() const override { return head_text(summands_) + ", " + behind().describe(); }
+
+  void decode(const Code& code, Range range, std::span<float> out) const override {
+    refuse_exceptions(code);
+    behind().decode(code, range, out);
+    if (summands_.factor == 1) return;
+    for (float& value : out) value = static_cast<float>(static_cast<double>(value) * summands_.factor);
+  }
+
+  const Summable* summable() const override { return behind().summable() == nullptr ? nullptr : this; }
+  Summands summands() const override { return summands_; }
+  const Table& table() const override { return behind().summable()->table(); }
+  std::unique_ptr<Decoder> without_table() const override {
+    return std::make_unique<TableSumDecoder>(summands_, behind().summable()->without_table());
+  }
+
+ private:
+  const Summands summands_;
+};
 
 class SumDecoder final : public Decoder, public Summable {
  public:
   SumDecoder(Summands summands) : summands_(std::move(summands)) {}
 
   static std::unique_ptr<Decoder> restore(Summands::Kind kind, ByteReader& stored, const Inputs& inputs) {
-    Summands summands{.kind = kind};
-    summands.weight = stored.get_varint();
-    if (summands.weight == 0 || summands.weight > kMaxSummed) stored.fail("says a sum of no or too many messages");
-    summands.factor = stored.get<double>();
-    if (summands.factor != 1 && summands.factor != 1 / static_cast<double>(summands.weight)) {
-      stored.fail("holds a factor that is neither 1 nor that of a mean");
-    }
+    Summands summands = take_head(kind, stored);
     if (kind == Summands::symbols) take_scales(stored, summands, inputs.stage);
     return std::make_unique<SumDecoder>(std::move(summands));
   }
@@ -57,8 +105,7 @@ class SumDecoder final : public Decoder, public Summable {
   }
 
   std::string describe() const override {
-    std::string text = summands_.factor == 1 ? "sum of " : "mean of ";
-    text += std::to_string(summands_.weight) + (summands_.weight == 1 ? " message" : " messages");
+    std::string text = head_text(summands_);
     if (summands_.kind == Summands::values) return text;
     const auto step = [&](float value) { return number_text(static_cast<double>(value), 4); };
     text += summands_.steps.size() == 1
@@ -68,6 +115,7 @@ class SumDecoder final : public Decoder, public Summable {
   }
 
   void decode(const Code& code, Range, std::span<float> out) const override {
+    refuse_exceptions(code);
     if (summands_.kind == Summands::values) return decode_values(code, out);
     check_zeros(code);
     if (summands_.steps.size() == 1) return decode_one(code.streams[0].symbols, out);
@@ -177,6 +225,7 @@ class Sum final : public Scheme {
   std::string_view source() const override { return "Vineeth S., arXiv 2109.12497, for the sums of integers"; }
 
   bool draws() const override { return false; }
+  Inner inner() const override { return Inner::optional; }
   bool adds_up(const Params&) const override { return true; }
   unsigned work_per_value() const override { return 4 * kMostScales; }
 
@@ -189,8 +238,15 @@ class Sum final : public Scheme {
   }
 
   std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const override {
-    const bool values = choice_of(params, "of") == "values";
-    return SumDecoder::restore(values ? Summands::values : Summands::symbols, stored, inputs);
+    const std::string_view of = choice_of(params, "of");
+    const bool sketched = inputs.inner != nullptr && inputs.inner->scheme->name() == kSketchScheme;
+    if ((of == "tables") != (inputs.inner != nullptr) || (of == "tables") != sketched) {
+      stored.fail("is a sum of tables where there are no sketches, or of something else where there are");
+    }
+    if (!sketched) return SumDecoder::restore(of == "values" ? Summands::values : Summands::symbols, stored, inputs);
+    if (inputs.stage != kFirstStage) stored.fail("is a sum of tables below another scheme");
+    const Summands head = take_head(Summands::tables, stored);
+    return std::make_unique<TableSumDecoder>(head, inputs.inner->restore(stored, inputs.behind()));
   }
 };
 

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 
 import container as gz
+import sketches
 import support
 from support import BAD_INPUT, LIMIT, OK, UNSUPPORTED, USAGE
 
@@ -324,6 +325,248 @@ class Codes(Aggregate):
         self.aggregate(*paths)
 
 
+class Sketches(Aggregate):
+    """Sums of tables: schemes/sum.md, of tables, and aggregate.md, "Sketches"."""
+    ROWS, COLS, SEED, STEP = 3, 40, 3, 5
+    SHAPES = {"w": (90, 100), "b": (60,)}
+
+    def floats(self, i=0):
+        return {**{name: self.rng.standard_normal(shape).astype("f4") for name, shape in self.SHAPES.items()},
+                "e": np.zeros((0, 3), "f4"), "s": np.float32(i + 0.1)}
+
+    def sketched(self, more="", count=5, arrays=None, step=STEP, options=()):
+        return self.messages(f"countsketch:rows={self.ROWS},cols={self.COLS}{more}", count, arrays or self.floats,
+                             [f"--step={step}", "--chunk-log2=12", *options])
+
+    def of(self, name, size, scope="step"):
+        ordinal = list(self.floats()).index(name)
+        return sketches.Sketch(self.SEED, self.STEP, ordinal, size, self.ROWS, min(self.COLS, size), scope)
+
+    def test_any_order_and_grouping_gives_the_same_bytes(self):
+        paths = self.sketched(",value=i64,exp=20", 7)
+        rng = np.random.default_rng(3)
+        for more in ([], ["--sum"]):
+            expected = self.bytes_of(*paths, *more)
+            for _ in range(6):
+                order = [paths[i] for i in rng.permutation(len(paths))]
+                self.assertEqual(self.bytes_of(*order, *more, "-T4"), expected)
+                # Groups of any kind, and groups of groups.
+                while len(order) > 1:
+                    take = int(rng.integers(1, len(order) + 1))
+                    part = self.dir / f"part{len(order)}-{rng.integers(1 << 30)}.gradz"
+                    last = take == len(order)
+                    kind = more if last else [["--sum"], []][int(rng.integers(2))]
+                    self.aggregate(*order[:take], *kind, to=part.name)
+                    order = order[take:] + [part]
+                self.assertEqual(self.aggregate(*order, *more, to="o.gradz").read_bytes(), expected)
+            weighted = self.bytes_of(*paths[:2], "--weights=3,1", *more)
+            self.assertEqual(self.bytes_of(*[paths[0]] * 2, paths[1], paths[0], *more), weighted)
+
+    def test_the_sum_of_tables_is_the_table_of_the_sum(self):
+        """Whole numbers, of which float32 holds every sum: to the bit, what one sketch of all together says."""
+        x = [{name: self.rng.integers(-999, 999, shape).astype("f4") for name, shape in self.SHAPES.items()}
+             for _ in range(4)]
+        together = {name: sum(part[name] for part in x) for name in x[0]}
+        for more in ("", ",value=i64,exp=0"):
+            whole = self.sketched(more, 1, lambda i: together)[0]
+            whole = whole.rename(self.dir / "whole.gradz")
+            paths = self.sketched(more, 4, lambda i: x[i])
+            said = self.values(self.aggregate(*paths, "--sum", to="sum.gradz"))
+            for name, values in self.values(whole).items():
+                self.assert_same_bits(said[name], values)
+            mean = self.values(self.aggregate(*paths, to="mean.gradz"))
+            dump = self.aggregate(*paths)
+            for name, values in said.items():
+                self.assert_same_bits(mean[name].astype("f4"), (values * 0.25).astype("f4"))
+                self.assert_same_bits(dump[name], mean[name].astype("f4"))
+            apart = mean_of([self.values(path)["w"] for path in paths])
+            self.assertGreater(np.abs(apart - mean["w"]).max(), 1)  # a mean of medians is something else
+
+    def test_float32_cells_are_added_in_the_order_of_the_arguments(self):
+        x = [{name: values * np.float32(10.0**i) for name, values in self.floats().items()} for i in range(5)]
+        paths = self.sketched(arrays=lambda i: x[i])
+        for order in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3]):
+            for weights in (None, [3, 1, 2, 1, 7], [0.3, 1, 1e-3, 2.5, 1]):
+                args = [paths[i] for i in order] + ([f"--weights={','.join(map(str, weights))}"] if weights else [])
+                for total in (False, True):
+                    made = self.aggregate(*args, *["--sum"] * total)
+                    for name in ("w", "b", "s"):
+                        of = self.of(name, x[0][name].size)
+                        cells, weight = np.zeros((self.ROWS, of.cols)), 0.0
+                        for j, i in enumerate(order):
+                            w = weights[j] if weights else 1.0
+                            cells, weight = cells + w * of.table(x[i][name]).astype("f8"), weight + w
+                        said = of.estimates(cells.astype("f4")).astype("f8") * (1 if total else 1 / weight)
+                        self.assert_same_bits(made[name].ravel(), said.astype("f4"), (order, weights, total, name))
+                    if weights is None or weights[0] == 3:
+                        file = self.aggregate(*args, *["--sum"] * total, to="o.gradz")
+                        for name, values in self.values(file).items():
+                            self.assert_same_bits(values.astype("f4"), made[name])
+                    else:
+                        self.refused(USAGE, "aggregate", *args, "-o", self.dir / "p.gradz", says="whole numbers")
+
+    def test_weights_of_whole_numbers(self):
+        paths = self.sketched(",value=i64", 2)
+        self.refused(USAGE, "aggregate", *paths, "--weights=1,0.5", "-o", self.dir / "o.npz",
+                     says=f"{paths[1]}: tensor 'w': cells that are whole numbers")
+        self.assertFalse((self.dir / "o.npz").exists())
+        made = self.aggregate(*paths, "--weights=3,2", "--sum")
+        again = self.aggregate(*[paths[0]] * 3, *[paths[1]] * 2, "--sum")
+        for name, values in made.items():
+            self.assert_same_bits(values, again[name])
+
+    def test_a_sum_counts_as_its_messages(self):
+        paths = self.sketched(",value=i64,exp=30")
+        expected = self.aggregate(*paths)
+        for more in ([], ["--sum"]):
+            part = self.aggregate(*paths[:3], *more, to="part.gradz")
+            for name, values in self.aggregate(part, *paths[3:]).items():
+                self.assert_same_bits(values, expected[name])
+        self.assertEqual(self.info(part)["tensors"][0]["parameters"],
+                         "sum of 3 messages, 3 rows of 40, units of 2^-30")
+        self.assertEqual(self.info(part)["tensors"][0]["scheme"], "sum:of=tables/countsketch:rows=3,value=i64,exp=30")
+
+    def test_a_memory_leaves_no_trace_in_the_sum(self):
+        x = [self.floats(i) for i in range(3)]
+        plain = self.bytes_of(*self.sketched(arrays=lambda i: x[i], count=3))
+        paths = self.messages(f"momentum:m=0.5/countsketch:rows={self.ROWS},cols={self.COLS}", 3, lambda i: x[i],
+                              [f"--step={self.STEP}", "--chunk-log2=12"])
+        self.assertEqual(self.bytes_of(*paths), plain)
+
+    def test_what_is_not_a_number_is_added_beside_the_table(self):
+        x = [self.floats(i) for i in range(2)]
+        x[0]["w"][3, :3] = np.nan, np.inf, np.inf
+        x[1]["w"][3, 2] = -np.inf
+        paths = self.sketched(arrays=lambda i: x[i], count=2, options=["--nonfinite=keep"])
+        made = self.aggregate(*paths)["w"]
+        self.assertTrue(np.isnan(made[3, 0]) and made[3, 1] == np.inf and np.isnan(made[3, 2]))
+        self.assertEqual(np.count_nonzero(~np.isfinite(made)), 3)
+        for more in (["-o", self.dir / "o.gradz"], ["-o", self.dir / "o.npz", "--exact-sum"]):
+            self.refused(UNSUPPORTED, "aggregate", *paths, *more, says=f"{paths[0]}: tensor 'w': chunk 1")
+
+    def pair(self, first, second, arrays=None):
+        """Two messages that differ: (scheme, options) each."""
+        out = []
+        for i, (scheme, options) in enumerate((first, second)):
+            dump = self.npz(arrays[i] if arrays else {"w": np.arange(500, dtype="f4")}, f"d{i}.npz")
+            out.append(self.compress(dump, "--scheme", scheme, *options, to=self.dir / f"{i}.gradz"))
+        return out
+
+    def test_tables_that_do_not_add_up_are_refused_by_name(self):
+        one, usual = "countsketch:rows=3,cols=40", ["--seed=1", "--step=2"]
+        out = self.dir / "o.gradz"
+        for scheme, options, says, apart in (
+                (one, ["--seed=2", "--step=2"], "another seed or step", True),
+                (one, ["--seed=1", "--step=3"], "another seed or step", True),
+                (one, ["--seed=1"], "another seed or step", True),
+                ("countsketch:rows=5,cols=40", usual, "'sum:of=tables/countsketch:rows=3'", True),
+                (one + ",value=i64", usual, "'sum:of=tables/countsketch:rows=3'", True),
+                (one + ",scope=run", usual, "'sum:of=tables/countsketch:rows=3'", True),
+                ("countsketch:rows=3,cols=41", usual, "40 columns and 41 columns", False),
+                ("countsketch:rows=3,cols=9%", usual, "40 columns and 45 columns", False)):
+            paths = self.pair((one, usual), (scheme, options))
+            with self.subTest(scheme=scheme, options=options):
+                self.assertIn(f"{paths[1]}: ", self.refused(USAGE, "aggregate", *paths, "-o", out, says=says).err)
+                self.refused(USAGE, "aggregate", *paths, "--exact-sum", "-o", self.dir / "p.npz", says=says)
+                if apart:  # a mean of what each says, and that is told
+                    self.assertIn("'w': not all are sketches of one",
+                                  self.ok("aggregate", *paths, "-o", self.dir / "q.npz", "-f").err)
+                    expected = mean_of([self.values(path)["w"] for path in paths]).astype("f4")
+                    with np.load(self.dir / "q.npz") as made:
+                        self.assert_same_bits(made["w"], expected)
+                else:
+                    self.refused(USAGE, "aggregate", *paths, "-o", self.dir / "p.npz", says=says)
+        paths = self.pair((one + ",value=i64,exp=3", usual), (one + ",value=i64,exp=4", usual))
+        self.refused(USAGE, "aggregate", *paths, "-o", out, says="exp=3")
+        x = np.arange(500, dtype="f4")
+        for arrays, says in (({"v": x}, "'v'"), ({"w": x.reshape(5, 100)}, "5x100"), ({"w": x[:499]}, "499")):
+            paths = self.pair((one, usual), (one, usual), [{"w": x}, arrays])
+            self.refused(BAD_INPUT, "aggregate", *paths, "-o", out, says=says)
+        self.assertFalse(out.exists() or (self.dir / "p.npz").exists())
+        self.assert_no_leftovers()
+
+    def test_sketches_of_a_run_add_up_over_steps(self):
+        scheme = "countsketch:rows=3,cols=40,scope=run"
+        x = self.rng.integers(-99, 99, (2, 500)).astype("f4")
+        paths = self.pair((scheme, ["--seed=1", "--step=2"]), (scheme, ["--seed=1", "--step=3"]),
+                          [{"w": x[0]}, {"w": x[1]}])
+        made = self.aggregate(*paths, "--sum", to="o.gradz")
+        said = self.info(made)
+        self.assertEqual((said["seed"], said.get("step"), said.get("worker")), (1, None, None))
+        whole, _ = self.pair((scheme, ["--seed=1"]), (scheme, ["--seed=1"]), [{"w": x[0] + x[1]}] * 2)
+        self.assert_same_bits(self.values(made)["w"], self.values(whole)["w"])
+        paths = self.pair((scheme, ["--seed=1"]), (scheme, ["--seed=2"]))
+        self.refused(USAGE, "aggregate", *paths, "-o", self.dir / "p.gradz", says="another seed")
+
+    def test_no_cell_wraps_around(self):
+        """2^61 units each: what 63 bits do not hold is refused, and only the total counts, not the way to it."""
+        scheme = "countsketch:rows=1,cols=1,value=i64,exp=149"
+        x = np.float32(2.0**-88)
+        paths = [self.compress(self.npz({"w": np.array([sign * x])}, f"x{i}.npz"), "--scheme", scheme, "--seed=1",
+                               f"--worker={i}", to=self.dir / f"{i}.gradz") for i, sign in enumerate((1, 1, 1, 1, -1))]
+        for count in (4, 5):
+            for order in itertools.islice(itertools.permutations(range(count)), 0, None, 2 if count == 4 else 11):
+                given = [paths[i] for i in order]
+                result = support.run("aggregate", *given, "--sum", "-f", "-q", "-o", self.dir / "o.gradz")
+                self.assertEqual(result.code, LIMIT if count == 4 else OK, result.err)
+                if count == 5:
+                    self.assert_same_bits(self.values(self.dir / "o.gradz")["w"], np.array([3.0 * float(x)]))
+            if count == 4:
+                self.refused(LIMIT, "aggregate", *paths[:4], "-o", self.dir / "p.gradz",
+                             says=f"{paths[3]}: tensor 'w': with it a cell of the sum of sketches would pass 63 bits")
+                self.refused(LIMIT, "aggregate", *paths[:4], "-o", self.dir / "p.npz", says="63 bits")
+        self.refused(LIMIT, "aggregate", paths[0], "--weights=4", "-o", self.dir / "p.gradz", says="63 bits")
+        self.refused(LIMIT, "aggregate", *[paths[0]] * 2, "--weights=9007199254740991,2", "-o", self.dir / "p.gradz",
+                     says="2^53")
+        big = [self.compress(self.npz({"w": np.float32([8e37])}), "--scheme=countsketch:rows=1,cols=1", "--seed=1",
+                             f"--worker={i}", to=self.dir / f"{i}.gradz") for i in range(5)]
+        self.ok("aggregate", *big[:4], "-o", self.dir / "q.gradz", "-q")
+        self.refused(LIMIT, "aggregate", *big, "-o", self.dir / "p.gradz", says=f"{big[4]}: tensor 'w': with it")
+        self.assertFalse((self.dir / "p.gradz").exists() or (self.dir / "p.npz").exists())
+
+    def test_info_stats_and_verify_read_it(self):
+        packed = self.aggregate(*self.sketched(",value=i64"), to="o.gradz")
+        said = self.info(packed, "--test")
+        self.assertEqual((said["kind"], said["step"], said["seed"], said.get("worker")), ("sum", 5, 3, None))
+        self.ok("stats", packed)
+        self.assertIn("canonical", self.ok("verify", packed, "--strict").out.decode())
+        self.refused(BAD_INPUT, "decompress", self.write(packed.read_bytes()[:-9], "cut.gradz"), "-o", self.dir / "o.npz")
+        symbols = self.aggregate(*self.messages("maxnorm", options=["--shared-scale=90"]), to="s.gradz")
+        self.ok("verify", symbols, "--strict")
+
+    def test_equal_keys_are_no_matter(self):
+        """All workers of a step share the hashes: that is what makes tables add up."""
+        paths = self.pair(("countsketch:rows=1,cols=9", ["--seed=1"]), ("countsketch:rows=1,cols=9", ["--seed=1"]))
+        for out in ("o.npz", "o.gradz"):
+            self.assertNotIn("same", self.ok("aggregate", *paths, "-o", self.dir / out).err)
+
+    def test_hdf5_and_types(self):
+        paths = self.sketched(",value=i64", 2, lambda i: {"h": self.rng.standard_normal(300).astype("f2"),
+                                                          "d": self.rng.standard_normal(300), "n": np.arange(4)})
+        made = self.aggregate(*paths)
+        self.assertEqual({name: x.dtype for name, x in made.items()}, {"h": "f2", "d": "f8", "n": "i8"})
+        file = self.aggregate(*paths, to="o.gradz")
+        self.assert_same_bits(self.decompress(file, suffix=".npz")["d"], made["d"])
+        wide = self.aggregate(file, "--dtype=f8")
+        self.assert_same_bits(wide["h"], self.values(file)["h"])
+        self.ok("aggregate", *paths, "-o", self.dir / "o.h5", "-q")
+        message = self.aggregate(*paths, "--scheme=raw", to="m.gradz")
+        self.assert_same_bits(self.decompress(message, suffix=".npz")["d"], made["d"])
+
+    def test_256_tables_in_the_memory_of_a_few(self):
+        if support.SANITIZED:
+            self.skipTest("sanitizers take memory of their own")
+        x = self.rng.standard_normal(1 << 19).astype("f4")
+        paths = [self.compress(self.npz({"w": x * np.float32(i + 1)}), "--scheme=countsketch:rows=3,cols=262144",
+                               "--seed=1", f"--worker={i}", to=self.dir / f"{i}.gradz") for i in range(4)]
+        for out in ("o.gradz", "o.npz"):  # a table is 3 MiB, 256 of them 768
+            result = support.run("aggregate", *paths * 64, "-T1", "-q", "-o", self.dir / out, memory=160 << 20)
+            self.assertEqual(result.code, OK, result.err)
+        whole, = self.values(self.dir / "o.gradz").values()
+        with np.load(self.dir / "o.npz") as made:
+            self.assert_same_bits(made["w"], whole.astype("f4"))
+
+
 class Refusals(Aggregate):
     def together(self, first, second, code, says, *options):
         """Two dumps that do not go together, and the second file is named."""
@@ -467,6 +710,55 @@ class Hostile(Aggregate):
             self.refused(BAD_INPUT, *command, ternary, says="is a sum")
             self.refused(BAD_INPUT, *command, self.sum_file(b"\0" * 8, text="raw"), says="is a sum")
         self.refused(BAD_INPUT, "info", self.sum_file(good, text="sum:of=symbols"), says="canonical")
+
+    def table_sum(self, payload, text="sum:of=tables/countsketch:rows=1", **options):
+        return self.sum_file(payload, text, seed=7, **options)
+
+    def test_sums_of_tables_are_checked(self):
+        head = lambda weight=2, factor=0.5: gz.varint(weight) + struct.pack("<d", factor)  # noqa: E731
+        table = gz.varint(1) + struct.pack("<f", 3)
+        path = self.table_sum(head() + table)
+        values = self.decompress(path, suffix=".npz")["x"]
+        self.assert_same_bits(np.abs(values), np.float32([1.5, 1.5]))
+        self.assertEqual(self.info(path)["tensors"][0]["parameters"], "mean of 2 messages, 1 rows of 1")
+        whole = gz.varint(1) + b"\1\3"
+        self.ok("info", "--test", self.table_sum(head() + whole, "sum:of=tables/countsketch:rows=1,value=i64,exp=1"))
+        cases = {"weight 0": (head(0, 1) + table,), "weight": (head(2**53 + 1, 1) + table,),
+                 "factor": (head(2, 0.25) + table,), "factor nan": (head(2, np.nan) + table,),
+                 "no table": (head(),), "cut": (head() + table[:-1],), "bytes behind": (head() + table + b"\0",),
+                 "no columns": (head() + b"\0",), "columns": (head() + gz.varint(3) + 12 * b"\0",),
+                 "-0": (head() + gz.varint(1) + struct.pack("<f", -0.0),),
+                 "too wide": (head() + gz.varint(1) + b"\2\3\0", "sum:of=tables/countsketch:rows=1,value=i64,exp=1"),
+                 "no sketch": (head() + table, "sum:of=tables"), "symbols": (head() + table, "sum/countsketch:rows=1"),
+                 "values": (head() + table, "sum:of=values/countsketch:rows=1"),
+                 "of others": (head() + table, "sum:of=tables/maxnorm"),
+                 "of sums": (head() + table, "sum:of=tables/sum:of=tables/countsketch:rows=1"),
+                 "below": (head() + table, "randk:shared=yes/sum:of=tables/countsketch:rows=1"),
+                 "over": (head() + table, "sum:of=tables/randk/countsketch:rows=1")}
+        for name, arguments in cases.items():
+            with self.subTest(case=name):
+                path = self.table_sum(*arguments)
+                for command in (["info", "--test"], ["stats"], ["decompress", "-o", self.dir / "o.npz"],
+                                ["aggregate", "-o", self.dir / "o.npz"], ["aggregate", "-o", self.dir / "o.gradz"],
+                                ["decompress", "--top=1", "-o", self.dir / "o.npz"]):
+                    self.refused((BAD_INPUT, USAGE) if command[0] == "aggregate" else BAD_INPUT, *command, path)
+        for command in (["info"], ["decompress", "-o", self.dir / "o.npz"], ["aggregate", "-o", self.dir / "o.npz"]):
+            self.refused(BAD_INPUT, *command, self.table_sum(head() + table, kind=1), says="no sum")
+            self.refused(BAD_INPUT, *command, self.table_sum(table, "countsketch:rows=1"), says="is a sum")
+
+    def test_sums_have_no_exceptions(self):
+        nan = gz.varint(1) + gz.varint(0) + struct.pack("<I", 0x7FC00000)
+        head = gz.varint(2) + struct.pack("<d", 0.5)
+        for text, before, after in (("sum:of=tables/countsketch:rows=1", head + gz.varint(1) + struct.pack("<f", 3), b""),
+                                    ("sum", self.params(), bytes([13 * 7 + 5]))):
+            writer = gz.Writer(kind=5)
+            writer.block(gz.SCHEMA, gz.schema([gz.Tensor("x", gz.F4, (2,))], ((text, gz.PACK),)))
+            writer.block(gz.MESSAGE, gz.message(None if text == "sum" else 7))
+            writer.frame(before + nan + after, exceptions=True)
+            path = self.write(writer.end(), "hostile.gradz")
+            for command in (["info", "--test"], ["decompress", "-o", self.dir / "o.npz"],
+                            ["aggregate", "-o", self.dir / "o.npz"], ["aggregate", "-o", self.dir / "o.gradz"]):
+                self.refused(BAD_INPUT, *command, path, says="exceptions")
 
     def test_memory_stays_bounded(self):
         """64 files whose chunks are 4 MiB of float32 each, in less memory than eight of them take."""

@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sketches, the heaviest elements, index sets and answers to them: spec/rounds.md by the command line."""
 import json
+import re
+import shlex
+import shutil
 import struct
-import sys
+import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 
 import container as gz
+import sketches
 import support
 from container import F4, PACK, Tensor, varint
-from support import BAD_INPUT, LIMIT, USAGE, run
+from sketches import heaviest, only, page_numbers, split
+from support import BAD_INPUT, IO_FAILURE, LIMIT, USAGE, run
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "spec"))
-import page_numbers  # noqa: E402
-
+ROOT = Path(__file__).resolve().parents[2]
 SKETCH = "countsketch:rows=5,cols=300"
 
 
@@ -24,32 +28,7 @@ def heavy_tailed(seed, shape):
     return (rng.standard_normal(shape) * np.exp(2 * rng.standard_normal(shape))).astype("f4")
 
 
-def heaviest(tensors, count):
-    """{name: places} of the largest magnitudes: of equal ones the first tensor's, the lower place's."""
-    keys = np.concatenate([np.abs(x).ravel().view(np.uint32) for x in tensors.values()])
-    order = np.argsort(-keys.astype(np.int64), kind="stable")[:count]
-    return split(tensors, np.sort(order))
-
-
-def split(tensors, order):
-    out, first = {}, 0
-    for name, x in tensors.items():
-        out[name] = order[(order >= first) & (order < first + x.size)] - first
-        first += x.size
-    return out
-
-
-def only(tensors, places):
-    """The tensors, 0 but for these places."""
-    out = {}
-    for name, x in tensors.items():
-        kept = np.zeros_like(x)
-        kept.ravel()[places[name]] = x.ravel()[places[name]]
-        out[name] = kept + 0
-    return out
-
-
-class Rounds(support.CliTest):
+class RoundsTest(support.CliTest):
     def setUp(self):
         super().setUp()
         self.tensors = {"a": heavy_tailed(1, (40, 50)), "b": heavy_tailed(2, (7000,))}
@@ -82,6 +61,8 @@ class Rounds(support.CliTest):
             self.assertEqual(x.shape, theirs[name].shape)
             self.assertEqual(x.tobytes(), theirs[name].tobytes(), name)
 
+
+class Rounds(RoundsTest):
     def test_the_heaviest_are_those_of_what_decompress_gives(self):
         for scheme in (SKETCH, SKETCH + ",value=i64", "dither:nmse=0.1", "topk:k=100"):
             file = self.compress(self.dump, "x.gradz", scheme)
@@ -241,8 +222,14 @@ class Rounds(support.CliTest):
         self.refused(BAD_INPUT, "decompress", answer, "-o", out, "--at", sets[1], "--top=5", says=names[1])
         self.refused(USAGE, "decompress", answer, "-o", out, says="--at")
         self.refused(USAGE, "decompress", answer, "-o", out, "--top=5", says="--at")
-        self.refused(USAGE, "info", "--test", answer, says="--at")
-        self.refused(USAGE, "stats", answer, says="index set")
+        for command in (["info", "--test"], ["stats"], ["verify"]):
+            self.refused(USAGE, *command, answer, says=f"answers the index set whose check is {names[0]}: --at SET")
+            self.refused(BAD_INPUT, *command, answer, "--at", sets[1], says=names[1])
+            self.refused(USAGE, *command, file, "--at", sets[0], says="answers no index set")
+            self.ok(*command, answer, "--at", sets[0])
+        self.refused(USAGE, "info", answer, "--at", sets[0], says="--test")
+        for command in ("stats", "verify"):
+            self.refused(USAGE, command, self.dump, "--at", sets[0], says="--at goes with a .gradz file")
         self.refused(USAGE, "decompress", file, "-o", out, "--at", sets[0], says="answers no index set")
         self.refused(USAGE, "decompress", answer, "-o", out, "--at", file, says="is a message: an index set")
         self.assertEqual(json.loads(self.ok("info", "--json", answer).out)["beside"], names[0])
@@ -318,6 +305,346 @@ class Rounds(support.CliTest):
         # Half of the energy of as many true ones, at least.
         flat = np.sort(np.concatenate([whole[name].ravel() for name in names]).astype(float)**2)[::-1]
         self.assertGreater(sum((x.astype(float)**2).sum() for x in update.values()), flat[:count].sum() / 2)
+
+
+    def test_what_is_said_of_answers(self):
+        """stats and verify beside the dump: the values that were asked for are exact, the others missing."""
+        indices = self.dir / "x.indices"
+        self.ok("decompress", self.compress(self.dump, "x.gradz", SKETCH), "--top=500", "--indices", indices, "-q")
+        answer = self.answer(self.dump, "answer.gradz", indices)
+        said = json.loads(self.ok("stats", answer, "--at", indices, "--against", self.dump, "--json").out)
+        exact = self.decompress(answer, "y.npz", "--at", indices)
+        missing = sum(((exact[name].astype("f8") - x)**2).sum() for name, x in self.tensors.items())
+        whole = sum((x.astype("f8")**2).sum() for x in self.tensors.values())
+        self.assertAlmostEqual(said["whole"]["nmse"], missing / whole, delta=1e-12)
+        for more in ([], ["--scheme=at"]):
+            verdict = self.ok("verify", answer, "--at", indices, "--against", self.dump, *more, "--json")
+            self.assertEqual(json.loads(verdict.out)["verdict"] in ("broken",), False, verdict.out)
+        exact["a"].ravel()[np.flatnonzero(exact["a"])[0]] += 1  # another dump at one of the places
+        other = self.save("other.npz", {**self.tensors, "a": np.where(exact["a"] != 0, exact["a"], self.tensors["a"])})
+        self.assertEqual(run("verify", answer, "--at", indices, "--against", other, "--scheme=at").code, 1)
+
+    def test_the_step_of_an_answer_is_its_sets(self):
+        indices = self.dir / "x.indices"
+        self.ok("decompress", self.compress(self.dump, "x.gradz", SKETCH), "--top=500", "--indices", indices, "-q")
+        step = lambda path: json.loads(self.ok("info", "--json", path).out).get("step")  # noqa: E731
+        self.assertEqual(step(self.answer(self.dump, "a.gradz", indices)), 7)
+        self.assertEqual(step(self.answer(self.dump, "a.gradz", indices, "--step=9", "--seed=1")), 9)
+        answers = [self.answer(self.dump, f"{i}.gradz", indices, f"--worker={i}", "--seed=1") for i in range(2)]
+        mean = self.dir / "mean.gradz"
+        self.ok("aggregate", *answers, "--at", indices, "--scheme=at", "-o", mean, "-q")
+        self.assertEqual(step(mean), 7)
+        self.assert_equal(self.decompress(mean, "y.npz", "--at", indices),
+                          self.decompress(answers[0], "z.npz", "--at", indices))
+        self.refused(USAGE, "aggregate", *answers, "--scheme=at", "-o", self.dir / "m", says="--at SET")
+        self.refused(USAGE, "aggregate", self.compress(self.dump, "x.gradz", SKETCH), "--at", indices, "--scheme=at",
+                     "-o", self.dir / "m", says="answers no index set")
+
+
+def gradients(steps, workers=2, shapes=(("a", (20, 30)), ("b", (400,)))):
+    """[[{name: values}]] by step and worker: what all share, and what is a worker's own."""
+    rng = np.random.default_rng(17)
+    common = {name: rng.standard_normal(shape) * np.exp(rng.standard_normal(shape)) for name, shape in shapes}
+    return [[{name: (x + 0.5 * rng.standard_normal(x.shape)).astype("f4") for name, x in common.items()}
+             for _ in range(workers)] for _ in range(steps)]
+
+
+class SketchedSgd:
+    """Algorithm 3 of arXiv 1903.04488, in NumPy: u, v, the table of the sum, P k candidates, the k heaviest."""
+
+    def __init__(self, tensors, workers, momentum, seed, rows, share):
+        self.momentum, self.seed, self.rows, self.share = momentum, seed, rows, share
+        zeros = lambda: {name: np.zeros(x.shape) for name, x in tensors.items()}  # noqa: E731
+        self.u, self.v = [zeros() for _ in range(workers)], [zeros() for _ in range(workers)]
+
+    def step(self, number, given, candidates, count):
+        """The places that are asked for, those that are taken, and the update."""
+        for u, v, x in zip(self.u, self.v, given):
+            for name in x:
+                u[name] = self.momentum * u[name] + x[name]
+                v[name] = v[name] + u[name]
+        sent = [{name: x.astype("f4") for name, x in v.items()} for v in self.v]
+        said = {}
+        for ordinal, name in enumerate(sent[0]):
+            size = sent[0][name].size
+            sketch = sketches.Sketch(self.seed, number, ordinal, size, self.rows, -(-size * self.share // 100))
+            table = sum(sketch.table(x[name]).astype("f8") for x in sent).astype("f4")
+            said[name] = (sketch.estimates(table).astype("f8") * (1 / len(sent))).astype("f4")
+        asked = heaviest(said, candidates)
+        mean = {name: (sum(x[name].astype("f8") for x in sent) / len(sent)).astype("f4") for name in said}
+        exact = only(mean, asked)
+        taken = heaviest(exact, count)
+        for memory in self.u + self.v:
+            for name, x in memory.items():
+                x.ravel()[taken[name]] = 0
+        return asked, taken, only(exact, taken)
+
+
+class Files(RoundsTest):
+    """Sketched-SGD by the commands that spec/rounds.md prints, word for word."""
+    STEPS, MOMENTUM, SEED, ROWS, SHARE, ASKED, TAKEN = 3, 0.9, 7, 5, 5, 40, 10
+
+    @classmethod
+    def setUpClass(cls):
+        page = (ROOT / "spec/rounds.md").read_text()
+        block, = re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S)
+        cls.commands = [shlex.split(line)[1:] for line in block.splitlines()]
+        assert len(cls.commands) == 10 and all(line.startswith("gradcodec ") for line in block.splitlines())
+        cls.given = gradients(cls.STEPS)
+
+    def make(self, step, commands=None):
+        for name, x in zip("wx", self.given[step]):
+            self.save(name + ".npz", x)
+        for command in self.commands if commands is None else commands:
+            self.ok(*command, *([] if command[0] == "forget" else ["-f"]), "-q", cwd=self.dir)
+
+    def marks(self, path):
+        return {name: np.flatnonzero(x) for name, x in self.decompress(self.dir / path, "marks.npz").items()}
+
+    def vectors(self, path):
+        return self.decompress(self.dir / path, "vectors.npz")
+
+    def test_three_steps_are_those_of_numpy_and_of_replay(self):
+        ours = SketchedSgd(self.given[0][0], 2, self.MOMENTUM, self.SEED, self.ROWS, self.SHARE)
+        trace = {f"step_{step}/worker_{worker}/{name}": x for step, workers in enumerate(self.given)
+                 for worker, tensors in enumerate(workers) for name, x in tensors.items()}
+        scheme = self.commands[0][self.commands[0].index("--scheme") + 1]
+        report = json.loads(self.ok("replay", self.save("trace.npz", trace), "--scheme", scheme, "--top=1%",
+                                    "--candidates=4", "--seed=7", "--json", "-q").out)["steps"]
+        for step, row in enumerate(report):
+            asked, taken, update = ours.step(step, self.given[step], self.ASKED, self.TAKEN)
+            self.make(step)
+            for path, places in (("asked.indices", asked), ("taken.indices", taken)):
+                marks = self.marks(path)
+                for name in places:
+                    self.assertEqual(marks[name].tolist(), places[name].tolist(), (step, path, name))
+            self.assert_equal(self.load("update.npz"), update)
+            for path, u, v in zip(("w.state", "x.state"), ours.u, ours.v):
+                self.assert_equal(self.vectors(path), {f"{letter}/{name}": x for letter, memory in (("u", u), ("v", v))
+                                                       for name, x in memory.items()})
+            size = lambda *names: sum((self.dir / name).stat().st_size for name in names)  # noqa: E731
+            self.assertEqual(row["up_bytes"], size("w.gradz", "x.gradz", "w.answer.gradz", "x.answer.gradz"))
+            self.assertEqual(row["down_bytes"], size("asked.indices", "taken.indices") + 4 * self.TAKEN)
+            mean = {name: sum(x[name].astype("f8") for x in self.given[step]) / 2 for name in update}
+            answers = [self.decompress(self.dir / f"{worker}.answer.gradz", "y.npz", "--at", self.dir / "asked.indices")
+                       for worker in "wx"]
+            sent = only({name: sum(x[name].astype("f8") for x in answers) / 2 for name in mean}, taken)
+            error = sum(((sent[name] - x)**2).sum() for name, x in mean.items())
+            self.assertAlmostEqual(row["mean_nmse"], error / sum((x**2).sum() for x in mean.values()), delta=1e-12)
+            norms = [np.sqrt(sum((x**2).sum() for x in v.values())) for v in ours.v]
+            self.assertAlmostEqual(row["memory_norm"], sum(norms) / 2, delta=1e-9)
+
+    def test_whole_numbers_do_the_same_in_any_order(self):
+        swap = lambda command: [w + ",value=i64" if w.startswith("momentum:") else w for w in command]  # noqa: E731
+        commands = [swap(command) for command in self.commands]
+        self.make(0, commands[:8])
+        whole = {path: (self.dir / path).read_bytes() for path in ("sum.gradz", "asked.indices", "update.npz")}
+        server = [[*command[:1], command[2], command[1], *command[3:]] if command[0] == "aggregate" else command
+                  for command in commands[2:8]]
+        self.make(0, server)
+        for path, data in whole.items():
+            self.assertEqual((self.dir / path).read_bytes(), data, path)
+
+    def test_what_readme_prints_runs(self):
+        text = (ROOT / "README.md").read_text()
+        lines = [line[4:].partition("  #")[0] for line in text.splitlines()
+                 if re.match(r"    gradcodec .*(sketch|sum\.gradz|asked|taken)", line) and "replay" not in line]
+        self.assertEqual([line.split()[1] for line in lines],
+                         ["compress", "aggregate", "decompress", "compress", "aggregate", "decompress", "forget"])
+        for worker, tensors in zip("23", self.given[0]):
+            shutil.copy(self.save("x.npz", tensors), self.dir / f"grads{worker}.npz")
+        for line in lines:
+            of_worker = "2" in re.sub(r"\d%|m=0\.9", "", line)
+            for worker in "23" if of_worker else " ":
+                words = shlex.split(re.sub(r"(?<=[a-z])2\b|(?<= )2\b", worker, line))[1:]
+                words = [path for word in words for path in (sorted(self.dir.glob(word)) if "*" in word else [word])]
+                self.ok(*words, cwd=self.dir)
+        self.assertTrue((self.dir / "update.npz").exists())
+        taken = self.marks("taken.indices")
+        for worker in "23":
+            for name, x in self.vectors(f"w{worker}.state").items():
+                self.assertEqual(np.count_nonzero(x.ravel()[taken[name[2:]]]), 0)
+                self.assertGreater(np.count_nonzero(x), 0)
+
+    def test_to_forget_twice_is_to_forget_once(self):
+        self.make(0)
+        state = self.dir / "w.state"
+        before = state.read_bytes()
+        self.ok("forget", state, "--at", self.dir / "taken.indices")
+        self.assertEqual(state.read_bytes(), before)
+        said = json.loads(self.ok("info", "--json", state).out)
+        self.assertEqual((said["step"], said["worker"], said["seed"]), (1, 0, 7))
+        self.assertEqual(said["previous"], json.loads(self.ok("info", "--json", self.dir / "w.gradz").out)["check"])
+        self.assertEqual(state.stat().st_mode, (self.dir / "w.gradz").stat().st_mode)
+        self.assert_no_leftovers()
+
+    def test_answers_of_a_state_and_of_a_dump_of_v_are_one(self):
+        self.make(0, self.commands[:6])
+        v = {name[2:]: x.astype("f4") for name, x in self.vectors("w.state").items() if name.startswith("v/")}
+        asked = self.dir / "asked.indices"
+        self.ok("compress", self.save("v.npz", v), "--at", asked, "-o", self.dir / "v.gradz", "--worker=0", "--seed=7",
+                "-q")
+        self.assertEqual((self.dir / "v.gradz").read_bytes(), (self.dir / "w.answer.gradz").read_bytes())
+        lossy = self.dir / "lossy.gradz"
+        self.ok("compress", self.dir / "w.state", "--at", asked, "--scheme=at/qsgd:s=4", "-o", lossy, "-q")
+        said = json.loads(self.ok("info", "--json", lossy).out)
+        self.assertEqual((said["seed"], said["worker"], said["step"]), (7, 0, 0))
+        self.ok("info", "--test", lossy, "--at", asked)
+
+    def refused_as_it_is(self, code, path, *args, says):
+        """Nothing happens to the state."""
+        before = path.read_bytes()
+        self.refused(code, *args, says=says)
+        self.assertEqual(path.read_bytes(), before)
+        self.assert_no_leftovers()
+
+    def test_another_rounds_set_is_refused(self):
+        self.make(0)
+        self.make(1, self.commands[:2])
+        state, old = self.dir / "w.state", self.dir / "taken.indices"
+        for call in (["forget", state], ["compress", state, "-o", self.dir / "o"]):
+            self.refused_as_it_is(BAD_INPUT, state, *call, "--at", old,
+                                  says=f"{state}: expects step 2 next, and the index set '{old}' is of step 0, not of step 1")
+        # Other tensors, other shapes, more and fewer of them.
+        x = self.given[0][0]
+        for changes, says in (({"b": x["b"][:300]}, "tensor 'b': is of shape 400 in the state, and of 300"),
+                              ({"c": x["b"]}, "tensor 'c': is in"), ({"b": None}, "tensor 'b': is remembered")):
+            tensors = {name: value for name, value in {**x, **changes}.items() if value is not None}
+            file = self.dir / "other.gradz"
+            self.ok("compress", self.save("other.npz", tensors), "--scheme=countsketch:rows=1,cols=9", "--seed=7",
+                    "--step=1", "-o", file, "-f", "-q")
+            self.ok("decompress", file, "--top=5", "--indices", self.dir / "other.indices", "-f", "-q")
+            for call in (["forget", state], ["compress", state, "-o", self.dir / "o"]):
+                self.refused_as_it_is(BAD_INPUT, state, *call, "--at", self.dir / "other.indices", says=says)
+        self.ok("compress", self.save("other.npz", x), "--scheme=topk:k=9", "-o", self.dir / "other.gradz", "-f", "-q")
+        self.ok("decompress", self.dir / "other.gradz", "--top=5", "--indices", self.dir / "other.indices", "-f", "-q")
+        self.refused_as_it_is(BAD_INPUT, state, "forget", state, "--at", self.dir / "other.indices", says="of no step")
+        self.assertFalse((self.dir / "o").exists())
+
+    def test_other_files_are_no_workers_states(self):
+        self.make(0)
+        taken, out = self.dir / "taken.indices", self.dir / "o"
+        forget = lambda path: ("forget", path, "--at", taken)  # noqa: E731
+        self.refused(USAGE, *forget(self.dir / "w.gradz"), says="not a state")
+        self.refused(BAD_INPUT, *forget(self.dir / "w.npz"), says="is a dump")
+        self.refused(IO_FAILURE, *forget(self.dir / "none"), says="does not exist")
+        self.assertFalse((self.dir / "none").exists())
+        self.refused(USAGE, *forget("-"), says="no file")
+        self.refused(USAGE, *forget("/dev/null"), says="regular")
+        self.refused(USAGE, "forget", self.dir / "w.state", says="--at")
+        self.refused(USAGE, "forget", self.dir / "w.state", "--at", self.dir / "w.gradz", says="an index set was expected")
+        self.refused(USAGE, "compress", self.dir / "w.gradz", "--at", taken, "-o", out, says="not a state")
+        self.refused(BAD_INPUT, "compress", self.dir / "w.state", "-o", out, says="already")
+        for option in ("--seed=7", "--worker=0", "--step=0", f"--state={self.dir / 'w.state'}"):
+            self.refused(USAGE, "compress", self.dir / "w.state", "--at", taken, "-o", out, option, says="knows its seed")
+        for scheme, says in (("ef/topk:k=1%", "'ef' remembers where it encodes"),
+                             ("diana/qsgd:s=4", "'diana' remembers where it encodes")):
+            state = self.dir / "other.state"
+            self.ok("compress", self.dir / "w.npz", "--scheme", scheme, "--state", state, "-o", out, "-f", "-q")
+            self.refused_as_it_is(USAGE, state, *forget(state), says=says)
+            self.refused_as_it_is(USAGE, state, "compress", state, "--at", taken, "-o", self.dir / "p", says=says)
+            state.unlink()
+        self.assertFalse((self.dir / "p").exists())
+
+    def test_damaged_states_are_refused_and_kept(self):
+        self.make(0)
+        state, taken = self.dir / "w.state", self.dir / "taken.indices"
+        whole = state.read_bytes()
+        rng = np.random.default_rng(2)
+        for cut in [whole[:n] for n in (0, 1, 15, 16, 60, len(whole) - 1)] + [
+                whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1:]
+                for at in rng.integers(len(whole), size=40)]:
+            state.write_bytes(cut)
+            self.refused_as_it_is((BAD_INPUT, support.UNSUPPORTED), state, "forget", state, "--at", taken, says=str(state))
+            self.refused_as_it_is((BAD_INPUT, support.UNSUPPORTED), state, "compress", state, "--at", taken, "-o",
+                                  self.dir / "o", says="")
+        state.write_bytes(whole)
+        self.refused_as_it_is(LIMIT, state, "forget", state, "--at", taken, "--memory=9k", says="--memory")
+
+    def test_a_killed_command_leaves_one_state_or_the_other(self):
+        """Of a state large enough for the command to be met at its work."""
+        shape = ("a", (300, 1000))
+        (given, _), = gradients(1, shapes=(shape,))
+        state, taken = self.dir / "w.state", self.dir / "taken.indices"
+        self.compress(self.save("w.npz", given), "w.gradz", "momentum/countsketch:rows=1,cols=9",
+                      "--state", state)
+        self.ok("decompress", self.dir / "w.gradz", "--top=50%", "--indices", taken, "-q")
+        before = state.read_bytes()
+        begin = time.monotonic()
+        self.ok("forget", state, "--at", taken)
+        took, after, seen = time.monotonic() - begin, state.read_bytes(), set()
+        self.assertNotEqual(before, after)
+        for i in range(24):
+            state.write_bytes(before)
+            process = subprocess.Popen([support.PROGRAM, "forget", state, "--at", taken, "-q"])
+            time.sleep(took * i / 16)
+            process.kill()
+            process.wait()
+            found = state.read_bytes()
+            self.assertIn(found, (before, after))
+            seen.add(found == after)
+        self.assertEqual(seen, {False, True})
+
+    def test_a_state_in_use_is_refused(self):
+        import fcntl
+        self.make(0)
+        with open(self.dir / "w.state", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.refused(IO_FAILURE, "forget", self.dir / "w.state", "--at", self.dir / "taken.indices", says="in use")
+
+
+class SumsOfSketches(RoundsTest):
+    """--top, --heavymix and index sets of a sum, as of one worker's sketch."""
+
+    def setUp(self):
+        super().setUp()
+        self.other = {name: heavy_tailed(seed, x.shape) for seed, (name, x) in enumerate(self.tensors.items(), 11)}
+
+    def sum_of(self, scheme, *options, out="sum.gradz"):
+        files = [self.compress(dump, f"{i}.gradz", scheme, f"--worker={i}")
+                 for i, dump in enumerate((self.dump, self.save("y.npz", self.other)))]
+        self.ok("aggregate", *files, "-f", "-q", "-o", self.dir / out, *options)
+        return self.dir / out
+
+    def test_the_heaviest_are_those_of_what_it_decodes_to(self):
+        for scheme in (SKETCH, SKETCH + ",value=i64"):
+            sets = []
+            for options in ([], ["--sum"]):
+                file = self.sum_of(scheme, *options)
+                whole = self.decompress(file, "whole.npz")
+                for top, count in (("1", 1), ("500", 500), ("1%", 90), ("100%", 9000)):
+                    with self.subTest(scheme=scheme, top=top, options=options):
+                        taken = self.decompress(file, "top.npz", "--top", top, "--indices", self.dir / "x.indices")
+                        self.assert_equal(taken, only(whole, heaviest(whole, count)))
+                        sets.append((self.dir / "x.indices").read_bytes())
+            self.assertEqual(sets[:4], sets[4:])  # two workers: halves are exact
+
+    def test_heavymix(self):
+        """Of a mean, and of a sum of messages with a memory: L2 is that of what they decode to."""
+        rows, cols = 5, 300
+        for text, options, factor in ((SKETCH, [], 0.5), (SKETCH, ["--sum"], 1)):
+            file = self.sum_of(text, *options)
+            whole, squares = self.decompress(file, "whole.npz"), 0.0
+            for ordinal, name in enumerate(self.tensors):
+                sketch = sketches.Sketch(3, 7, ordinal, self.tensors[name].size, rows, cols)
+                table = (sketch.table(self.tensors[name]).astype("f8") + sketch.table(self.other[name])).astype("f4")
+                by_row = [np.add.accumulate(row.astype("f8")**2)[-1] for row in table]
+                squares += sorted(by_row)[rows // 2] * factor * factor
+            flat = np.concatenate([x.ravel() for x in whole.values()])
+            key = page_numbers.step_key(3, 7)
+            drawn = [page_numbers.word_of(key, t, 7, 0, i) for t, x in enumerate(whole.values()) for i in range(x.size)]
+            heavy = np.flatnonzero(flat.astype(float)**2 >= squares / 600)
+            self.assertLess(len(heavy), 600)
+            self.assertGreater(len(heavy), 20)
+            rest = sorted(set(range(len(flat))) - set(heavy), key=lambda i: (drawn[i], i))
+            order = np.sort(np.concatenate([heavy, rest[:600 - len(heavy)]]).astype(int))
+            taken = self.decompress(file, "mix.npz", "--top=600", "--heavymix")
+            self.assert_equal(taken, only(whole, split(whole, order)))
+
+    def test_heavymix_of_a_worker_with_momentum(self):
+        plain = self.compress(self.dump, "plain.gradz", SKETCH)
+        first = self.compress(self.dump, "first.gradz", "momentum/" + SKETCH)
+        self.assert_equal(*(self.decompress(file, "y.npz", "--top=700", "--heavymix") for file in (plain, first)))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "codec/sketch.h"
 #include "codec/support.h"
 
 using namespace gradcodec;
@@ -57,6 +58,10 @@ TEST_CASE("code sums: which texts add up, and to what") {
       {"maxnorm:bits=2", "sum"},
       {"multiscale", "sum"},
       {"grid:step=1", "sum"},
+      {"countsketch:rows=3,cols=9", "sum:of=tables/countsketch:rows=3"},
+      {"countsketch:rows=1,cols=9%,value=i64,exp=8,scope=run",
+       "sum:of=tables/countsketch:rows=1,value=i64,exp=8,scope=run"},
+      {"momentum:m=0.5/countsketch:rows=3,cols=9", "sum:of=tables/countsketch:rows=3"},
       {"randk:k=1,shared=yes", "randk:shared=yes/sum:of=values"},
       {"randk:k=1,shared=yes/grid:step=1", "randk:shared=yes/sum"},
       {"rotate:block=8,shared=yes/randk:k=1,shared=yes/maxnorm", "rotate:block=8,shared=yes/randk:shared=yes/sum"}};
@@ -66,7 +71,8 @@ TEST_CASE("code sums: which texts add up, and to what") {
     CHECK(sum_text(parse_stored_scheme(sum)) == sum);
   }
   for (const char* text : {"raw", "dqsg:levels=3", "qsgd:s=4,norm=max,bucket=0", "topk:k=1", "randk:k=1", "sign",
-                           "randk:k=1/maxnorm", "rotate/maxnorm", "randk:k=1,shared=yes/dqsg:levels=3"}) {
+                           "randk:k=1/maxnorm", "rotate/maxnorm", "randk:k=1,shared=yes/dqsg:levels=3",
+                           "rotate:shared=yes/countsketch:rows=1,cols=1", "momentum/topk:k=1"}) {
     INFO(text);
     CHECK(!sum_text(parse_scheme(text)));
   }
@@ -108,6 +114,80 @@ TEST_CASE("code sums: what they decode to is the sum of what messages decode to"
       REQUIRE(std::fabs(static_cast<double>(out[i]) - expected) <= allowed);
     }
   }
+}
+
+TEST_CASE("code sums: which draws messages must share") {
+  CHECK(sum_is_of_step(parse_stored_scheme("sum:of=tables/countsketch:rows=3")));
+  CHECK(!sum_is_of_step(parse_stored_scheme("sum:of=tables/countsketch:rows=3,scope=run")));
+  CHECK(sum_is_of_step(parse_stored_scheme("randk:shared=yes/sum:of=values")));
+}
+
+TEST_CASE("code sums: tables add up to the table of the sum, in any order and grouping") {
+  constexpr size_t kSize = 300;
+  const std::string text = "countsketch:rows=3,cols=20,value=i64,exp=20";
+  std::vector<float> total(kSize);
+  std::vector<VectorTensor> tensors;
+  for (size_t i = 0; i < 4; ++i) {
+    std::vector<float> x = some_values(kSize, 1 + static_cast<float>(i));
+    for (size_t j = 0; j < kSize; ++j) total[j] += x[j] = std::floor(x[j] * 0x1p10F) * 0x1p-10F;
+    tensors.emplace_back(std::move(x));
+  }
+  std::vector<Encoded> parts;
+  for (size_t i = 0; i < 4; ++i) parts.push_back(encoded(tensors[i], text, i));
+  const VectorTensor all(total);
+  const Encoded whole = encoded(all, text, 9);
+
+  const auto sum_of = [&](std::initializer_list<const Decoder*> decoders, bool mean) {
+    CodeSum sum(mean);
+    for (const Decoder* decoder : decoders) sum.join(*decoder, 1);
+    const Bytes bytes = sum.stored();
+    ByteReader stored(bytes, "stored");
+    Inputs inputs = parts[0].inputs;
+    auto decoder = parse_stored_scheme(sum_text(parts[0].choice).value()).restore(stored, inputs);
+    stored.expect_end();
+    CHECK(decoder->stored() == bytes);
+    return decoder;
+  };
+  const auto decoder_of = [&](size_t i) { return &parts[i].encoder->decoder(); };
+  const auto sum = sum_of({decoder_of(0), decoder_of(1), decoder_of(2), decoder_of(3)}, false);
+  CHECK(table_of(*sum)->integers().size() == 60);
+  Bytes ours, theirs;
+  table_of(*sum)->store(ours);
+  table_of(whole.encoder->decoder())->store(theirs);
+  CHECK(ours == theirs);
+  const auto a = sum_of({decoder_of(3), decoder_of(1)}, true), b = sum_of({decoder_of(0)}, false);
+  const auto c = sum_of({b.get(), decoder_of(2), a.get()}, false);
+  CHECK(c->stored() == sum->stored());
+  const auto mean = sum_of({a.get(), decoder_of(2), b.get()}, true);
+
+  std::vector<float> of_sum(kSize), of_mean(kSize), of_whole(kSize), bare(kSize, 1);
+  const Code none;
+  sum->decode(none, {0, kSize}, of_sum);
+  mean->decode(none, {0, kSize}, of_mean);
+  whole.encoder->decoder().decode(none, {0, kSize}, of_whole);
+  CHECK(same_bits(of_sum, of_whole));
+  for (size_t i = 0; i < kSize; ++i) CHECK(of_mean[i] == of_sum[i] / 4);
+  // Without its table a decoder checks chunks, and says nothing of values.
+  const auto light = mean->summable()->without_table();
+  CHECK(table_of(*light) == nullptr);
+  light->decode(none, {0, kSize}, bare);
+  CHECK(same_bits(bare, std::vector<float>(kSize)));
+  Code odd;
+  odd.exceptions.push_back({3, 0x7FC00000});
+  CHECK_THROWS_WITH(light->decode(odd, {0, kSize}, bare), Catch::Contains("exceptions"));
+  const auto of_message = parts[0].encoder->decoder().summable()->without_table();
+  of_message->decode(odd, {0, kSize}, bare);
+  CHECK(std::isnan(bare[3]));
+  odd.exceptions[0].bits = 0x3F800000;
+  CHECK_THROWS_AS(of_message->decode(odd, {0, kSize}, bare), Error);
+
+  const auto misfit = [&](const Encoded& other) {
+    CodeSum first(true);
+    first.join(*decoder_of(0), 1);
+    return misfit_of(first, other.encoder->decoder(), 1);
+  };
+  CHECK(misfit(parts[1]).empty());
+  CHECK_THAT(misfit(encoded(all, "countsketch:rows=3,cols=21,value=i64,exp=20", 1)), Catch::Contains("21 columns"));
 }
 
 TEST_CASE("code sums: what does not go together says why") {

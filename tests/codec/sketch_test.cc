@@ -137,6 +137,50 @@ TEST_CASE("float sketches are added in float64 and rounded once") {
   CHECK(std::fabs(sum.total(0.25).floats()[0]) == (1 + 0x1p-23F) / 4);
 }
 
+TEST_CASE("tables are added with weights") {
+  for (const CellType type : kBoth) {
+    const SketchLayout of = layout(3, 50, type);
+    const Table a = sketch(coarse(normal(900, 1)), of), b = sketch(coarse(normal(900, 2)), of);
+    TableSum weighted(of), repeated(of);
+    weighted.add(a, 3);
+    weighted.add(b, 2);
+    for (const Table* part : {&a, &b, &a, &b, &a}) repeated.add(*part);
+    CHECK(stored(weighted.total()) == stored(repeated.total()));
+    TableSum third(of);
+    if (type == CellType::i64) {
+      CHECK_THROWS_WITH(third.add(a, 0.5), Catch::Contains("whole numbers"));
+      continue;
+    }
+    third.add(a, 0.1);
+    third.add(b, 0.7);
+    for (size_t i = 0; i < of.cells(); ++i) {
+      const double sum = 0.1 * static_cast<double>(a.floats()[i]) + 0.7 * static_cast<double>(b.floats()[i]);
+      CHECK(third.total().floats()[i] == static_cast<float>(sum));
+    }
+  }
+}
+
+TEST_CASE("whether a sum of whole numbers is refused depends on the total, not on the way to it") {
+  SketchLayout of = layout(1, 1, CellType::i64);
+  of.exponent = 149;
+  const Table up = sketch({0x1p-88F}, of), down = sketch({-0x1p-88F}, of);  // 2^61 units
+  TableSum sum(of);
+  for (int i = 0; i < 100; ++i) sum.add(up);
+  CHECK_THROWS_WITH(sum.total(), Catch::Contains("63 bits"));
+  for (int i = 0; i < 97; ++i) sum.add(down);
+  CHECK(std::abs(sum.total().integers()[0]) == int64_t{3} << 61);
+  sum.add(up);
+  CHECK_THROWS_WITH(sum.total(), Catch::Contains("63 bits"));  // 2^63
+  for (int i = 0; i < 7; ++i) sum.add(down);
+  CHECK(std::abs(sum.total().integers()[0]) == int64_t{3} << 61);
+  sum.add(down);
+  CHECK_THROWS_WITH(sum.total(), Catch::Contains("63 bits"));  // -2^63, which no cell is
+  sum.add(up, 0x1p53);
+  sum.add(down, 0x1p53);
+  sum.add(up, 4);
+  CHECK(sum.total().integers()[0] == 0);
+}
+
 TEST_CASE("tables that differ are not added, and it is said in what") {
   const Table table = sketch(varied(100), layout(3, 10));
   const auto refusal = [&](const SketchLayout& other) {

@@ -532,7 +532,7 @@ def decode_message(data, sides=None, memory=None, index_set=None, kinds=(1, 3, 5
     require(states == (kind == 3), "STATE of a state, and of nothing else")
     for tensor in schema.tensors:
         text, _ = schema.schemes[tensor.scheme]
-        sums = text.rpartition("/")[2].partition(":")[0] == "sum"
+        sums = any(part.partition(":")[0] == "sum" for part in text.split("/"))
         require(sums == (kind == 5) or (kind == 5 and text == "raw" and tensor.code not in FLOATS), "sums of this kind")
     message = Reader(body)
     flags = message.varint()

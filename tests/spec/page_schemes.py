@@ -653,6 +653,19 @@ class Shrink(Through):
         return values
 
 
+class TableSum(Through):
+    """sum.md, of tables"""
+
+    def __init__(self, stored, place, of, below):
+        require(of == "tables" and below.partition(":")[0] == "countsketch" and place.stage == 0, "a sum of tables")
+        self.factor = page_sum.take_head(stored)
+        super().__init__(scheme_of(below, stored, place))
+
+    def values(self, code):
+        require(not code.exceptions, "exceptions of a sum")
+        return np.array([float(value) * self.factor for value in self.behind.values(code)]).astype(F4)
+
+
 class Diana(Through):
     """diana.md"""
 
@@ -729,6 +742,8 @@ def scheme_of(text, stored, place):
         return Rotation(stored, place, name, params, below)
     if name in ("sign", "onebit"):
         return Means(stored, place, name == "onebit", params.get("axis", "tensor"))
+    if name == "sum" and below:
+        return TableSum(stored, place, params.get("of"), below)
     if name == "sum":
         return Sum(stored, place, params.get("of", "symbols"))
     raise Damaged("scheme " + name)

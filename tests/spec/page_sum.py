@@ -1,4 +1,4 @@
-"""The page schemes/sum.md: sums of symbols, and of values, and what they stand for."""
+"""The page schemes/sum.md: sums of symbols, of values and of tables, and what they stand for."""
 # SPDX-License-Identifier: Apache-2.0
 import struct
 
@@ -15,14 +15,21 @@ def take_step(reader):
     return float(float_of(bits))
 
 
+def take_head(stored):
+    """The factor, behind the weight that it follows from."""
+    weight = stored.varint()
+    require(1 <= weight <= 2**53, "weight")
+    factor, = struct.unpack("<d", stored.take(8))
+    require(factor in (1.0, 1.0 / weight), "factor")
+    return factor
+
+
 class Sum:
     """Of one tensor, from its stored parameters. `below`: under another scheme."""
 
     def __init__(self, stored, of, below):
-        self.of, weight = of, stored.varint()
-        require(1 <= weight <= 2**53, "weight")
-        self.factor, = struct.unpack("<d", stored.take(8))
-        require(self.factor in (1.0, 1.0 / weight), "factor")
+        require(of in ("symbols", "values"), "tables of nothing")
+        self.of, self.factor = of, take_head(stored)
         if of == "values":
             return
         self.m, scales = stored.varint(), stored.uint(1)

@@ -220,6 +220,8 @@ class Pages(Case):
         random = np.random.default_rng(2)
         for scheme, scale in (("maxnorm:bits=3", 9), ("multiscale:bits=2-4-6", 9), ("grid:step=0.1", None),
                               ("randk:k=20%,shared=yes", None), ("randk:k=20%,shared=yes/maxnorm", 90),
+                              ("countsketch:rows=3,cols=5%", None),
+                              ("momentum/countsketch:rows=1,cols=9,value=i64", None),
                               ("rotate:block=64,shared=yes/maxnorm", 90),
                               ("rotate:block=16,shared=yes/randk:k=30%,shared=yes", None)):
             shared = ["--shared-scale", str(scale)] if scale else []

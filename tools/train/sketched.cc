@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codec/number_text.h"
+#include "format/unsent.h"
 #include "tools/train/protocol.h"
 #include "tools/train/rounds.h"
 
@@ -92,11 +93,8 @@ class Sketched final : public Protocol {
     for (size_t j = 0; j < change.values.size(); ++j) {
       const auto place = static_cast<size_t>(taken.places()[j]);
       parameters[place] -= rate * change.values[j];
-      for (size_t i = 0; i < workers_.count(); ++i) {
-        Remembered& sender = up_.link(i).sender();
-        for (size_t v = 0; v < sender.vectors().size(); ++v) sender.values(0, v)[place] = 0;
-      }
     }
+    for (size_t i = 0; i < workers_.count(); ++i) forget_taken(up_.link(i).sender(), taken.set);
     parameters_ = unflatten(parameters, workers_.network().tensors());
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "codec/summable.h"
 #include "codec/support.h"
@@ -96,6 +97,32 @@ TEST_CASE("sum: what no sum has is refused") {
   const auto values = restored("sum:of=values", {.kind = Summands::values});
   for (const double value : {-0.0, 1e39, std::numeric_limits<double>::quiet_NaN()}) {
     CHECK_THROWS_AS(decoded(*values, std::vector<double>{value}, 1, {}), Error);
+  }
+}
+
+TEST_CASE("sum: of tables, an example by hand") {
+  // One row of one column, of one element: whatever its sign, the cell says the element. 3 of 3 messages' units of 1/2.
+  Bytes bytes = stored_sum({.kind = Summands::tables, .weight = 3, .factor = 1.0 / 3});
+  for (const int byte : {1, 1, 7}) bytes.push_back(static_cast<std::byte>(byte));  // a column, a byte, 7 units
+  Inputs inputs = kInputs;
+  inputs.size = 1;
+  const SchemeChoice choice = parse_stored_scheme("sum:of=tables/countsketch:rows=1,value=i64,exp=1");
+  ByteReader stored(bytes, "stored");
+  const auto decoder = choice.restore(stored, inputs);
+  CHECK(decoder->describe() == "mean of 3 messages, 1 rows of 1, units of 2^-1");
+  CHECK(decoder->stored() == bytes);
+  CHECK(!decoder->is_digested());
+  std::vector<float> out(1);
+  decoder->decode({}, {0, 1}, out);
+  CHECK(std::fabs(out[0]) == static_cast<float>(3.5 * (1.0 / 3)));
+  CHECK(choice.draws());
+
+  inputs.stage = 1;
+  ByteReader below(bytes, "stored");
+  CHECK_THROWS_WITH(choice.restore(below, inputs), Catch::Contains("below another scheme"));
+  for (const char* text : {"sum/countsketch:rows=1,value=i64,exp=1", "sum:of=tables", "sum:of=tables/maxnorm"}) {
+    ByteReader again(bytes, "stored");
+    CHECK_THROWS_WITH(parse_stored_scheme(text).restore(again, kInputs), Catch::Contains("no sketches"));
   }
 }
 
