@@ -1,6 +1,5 @@
 // Once under way, compress and decompress allocate nothing for a chunk.
 // SPDX-License-Identifier: Apache-2.0
-#define CATCH_CONFIG_MAIN
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
