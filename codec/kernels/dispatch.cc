@@ -187,10 +187,3 @@ bool use_target(const std::string& name) {
 }
 
 }  // namespace gradcodec::kernels
-
-// When libhwy 1.0.3 is loaded it finds out, for benchmarks, how fine the clock is: 4 ms, a third of what a start of the
-// program takes. It asks the program first, whose answer nothing uses.
-namespace hwy::platform {
-uint64_t TimerResolution();
-uint64_t TimerResolution() { return 1; }
-}  // namespace hwy::platform
