@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <set>
 #include <span>
 #include <thread>
 
@@ -81,6 +83,18 @@ std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const
   std::unique_ptr<Source> source = open_source(file, options, &dropped);
   for (const std::string& what : dropped) common.say("left out: " + what);
   return source;
+}
+
+void require_apart(const std::vector<std::string>& outputs) {
+  std::set<std::filesystem::path> seen;
+  for (const std::string& output : outputs) {
+    std::error_code ignored;
+    if (output.empty() || seen.insert(std::filesystem::weakly_canonical(output, ignored)).second) continue;
+    throw Error(Exit::usage,
+                std::string(output == "-" ? "two outputs go to standard output" : "is two outputs at once") +
+                    ": name another one")
+        .in_file(output == "-" ? "standard output" : output);
+  }
 }
 
 bool is_message(const RandomFile& file) {

@@ -39,6 +39,9 @@ void say_what_stays(const CommonOptions& common, ByteView record);
 std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const SourceOptions& options,
                                   const CommonOptions& common);
 
+// Throws Error(usage) if two of these outputs are the same; "-" is standard output, empty ones count for nothing.
+void require_apart(const std::vector<std::string>& outputs);
+
 // Whether the file begins as .gradz files do, and no dump.
 bool is_message(const RandomFile& file);
 

@@ -120,7 +120,7 @@ void warn_beyond(const CompressArguments& args, const Progress& progress) {
 }
 
 // What decompress will make of this side information.
-void report_side(const CompressArguments& args, const SideFit& fit, const std::string& furthest) {
+void report_side(const CompressArguments& args, const SideFit& fit, bool checked, const std::string& furthest) {
   if (fit.size() == 0) return;
   const std::string largest = "the largest |x - y| is " + short_number(fit.largest(), 4) + " of the limit" +
                               (furthest.empty() ? "" : ", in tensor '" + escaped(furthest) + "'");
@@ -130,7 +130,7 @@ void report_side(const CompressArguments& args, const SideFit& fit, const std::s
   }
   args.common.say("side information: " + share_text(fit.wrong(), fit.size()) + " are decoded wrongly with it, " +
                   share_text(fit.beyond(), fit.size()) + " are beyond the limit; " + largest);
-  args.common.say("near enough would be --scheme " + with_least_rho(fit) + " or " + with_least_range(fit));
+  args.common.say("near enough would be --scheme " + near_enough(fit, checked));
 }
 
 // `side` and `set`: what the message is made beside or answers, or null. Returns END's check; 0 of a bare message.
@@ -165,7 +165,7 @@ uint64_t run_job(const CompressArguments& args, CompressOptions options, Source&
   }
   warn_beyond(args, progress);
   for (const auto& [tensor, text] : progress.warnings) args.common.say("tensor '" + escaped(tensor) + "': " + text);
-  report_side(args, fit, furthest);
+  report_side(args, fit, is_checked(options.scheme), furthest);
   return end_check;
 }
 
@@ -238,7 +238,11 @@ int run_compress(CompressArguments args) {
   const std::shared_ptr<const IndexSet> set = set_to_answer(args);
   CompressOptions options = args.options(args.common);
   if (set) options.places_of = [&set](const TensorInfo& info) { return set->mask_of(info); };
-  if (set && !options.id.step) options.id.step = set->step;  // an answer is of the step of what it answers
+  if (set && options.id.step && set->step && *options.id.step != *set->step) {
+    throw Error(Exit::usage, "--step " + args.step + ": the index set is of step " + std::to_string(*set->step) +
+                                 ", and an answer is of the step of what it answers");
+  }
+  if (set) options.id.step = set->step ? set->step : options.id.step;
   check_private(args, options);
   check_bare(args, options);
   const std::unique_ptr<const StoredMessage> levels = levels_message(args, options);
@@ -275,7 +279,10 @@ int run_compress(CompressArguments args) {
         run_job(args, options, *source, schema, state ? state->facts().previous : 0, side.get(), set.get(), output);
     file->check_unchanged();
     if (side) side->file().check_unchanged();
-    if (state) output.be_durable();
+    if (state) {
+      output.be_durable();
+      state->keep();
+    }
     output.commit();
     if (state) state->commit(end_check);
     report(args, options, schema, output);

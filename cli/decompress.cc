@@ -109,7 +109,7 @@ void say_overloads(const DecompressArguments& args, const Schema& schema, const 
 // Decodes one message into one dump. `read` decodes everything into the sink it is given and makes the last checks.
 template <typename Read>
 void write_dump(const DecompressArguments& args, const DecompressOptions& options, const InputStream& input,
-                const Schema& schema, ByteView tree, uint64_t number, bool durable, Read read) {
+                const Schema& schema, ByteView tree, uint64_t number, StateFile* state, Read read) {
   const std::vector<TensorInfo> tensors = wanted_tensors(schema, options);
   std::vector<TensorInfo> all;
   for (const SchemaTensor& tensor : schema.tensors) all.push_back(tensor.info);
@@ -132,13 +132,14 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
   if (!args.schema.empty()) others.push_back(InputStream(args.schema).origin());
   if (!args.at.empty()) others.push_back(InputStream(args.at).origin());
   if (args.opened) others.push_back(args.opened->file().origin());
-  if (durable) others.push_back(InputStream(args.state).origin());
+  if (state != nullptr) others.push_back(InputStream(args.state).origin());
   OutputFile output(path, args.force, input.origin(), others);
-  if (durable) output.be_durable();
+  if (state != nullptr) output.be_durable();
   const std::unique_ptr<Sink> sink = make_sink(kind, output, tensors, whole ? tree : ByteView());
   {
     const ProgressLine line(progress, args.common.quiet);
     read(sink.get(), progress);
+    if (state != nullptr) state->keep();
     sink->finish();
   }
   args.common.say(escaped(output.name()) + ": " + std::to_string(tensors.size()) +
@@ -151,7 +152,7 @@ void decompress_bare(const DecompressArguments& args, const DecompressOptions& o
   Unsettled unsettled;
   DecompressOptions own = options;
   own.unsettled = &unsettled;
-  write_dump(args, own, input, schema, {}, 0, false,
+  write_dump(args, own, input, schema, {}, 0, nullptr,
              [&](Sink* sink, Progress& progress) { reader.decompress_into(own, sink, progress); });
   say_overloads(args, schema, unsettled);
 }
@@ -194,12 +195,12 @@ void decompress_message(const DecompressArguments& args, DecompressOptions optio
   check_answer(schema, reader.message(), set);
   check_claims(input, schema);
   if (args.opened) args.opened->check(schema, reader.message());
+  if (args.opened && !args.stream) require_side_taken(schema);
   const std::unique_ptr<StateFile> state = open_state(args, reader, input.origin());
   if (state) options.memory_of = [&](const TensorInfo& info) { return state->remembered().of(info.name); };
-  const bool durable = state != nullptr;
   Unsettled unsettled;
   options.unsettled = &unsettled;
-  write_dump(args, options, input, schema, reader.tree(), number, durable, [&](Sink* sink, Progress& progress) {
+  write_dump(args, options, input, schema, reader.tree(), number, state.get(), [&](Sink* sink, Progress& progress) {
     const MessageId id = id_of(schema, reader.message(), reader.kind());
     const std::vector<uint32_t> decoded = decompress(reader, schema, id, options, sink, progress);
     const std::vector<uint32_t> stored = reader.finish();
@@ -237,7 +238,7 @@ void decompress_heaviest(const DecompressArguments& args, const DecompressOption
       args.common.say(escaped(output.name()) + ": an index set of " + with_commas(output.position()) + " bytes");
     }
     if (args.output.empty() && !args.indices.empty()) return;
-    write_dump(args, options, input, schema, message->tree(), 0, false, [&](Sink* sink, Progress& writing) {
+    write_dump(args, options, input, schema, message->tree(), 0, nullptr, [&](Sink* sink, Progress& writing) {
       write_heaviest(*message, heaviest, options.dtype, *sink, writing);
     });
   });
@@ -251,6 +252,7 @@ void check_heaviest(const DecompressArguments& args) {
   if (args.stream || !args.schema.empty() || !args.only.empty()) {
     throw Error(Exit::usage, "--top is over all tensors of one message: without --only, --stream and --schema");
   }
+  if (!args.indices.empty() && !args.output.empty()) require_apart({args.indices, args.output});
 }
 
 // The set that the message answers; null if none is given.

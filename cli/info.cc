@@ -159,6 +159,16 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
   return out;
 }
 
+// Tensors that cannot be decoded without what was remembered of the messages before.
+std::set<std::string_view> lacking_memory(const ContainerReader& reader) {
+  const std::vector<KnownScheme> schemes = parse_schemes(reader.schema());
+  std::set<std::string_view> out;
+  for (const SchemaTensor& tensor : reader.schema().tensors) {
+    if (needs_memory(reader.message(), schemes[tensor.scheme].choice)) out.insert(tensor.info.name);
+  }
+  return out;
+}
+
 // Reads the rest of a message; decodes it too if `test`.
 std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& input, ContainerReader& reader,
                                       Unsettled& unsettled) {
@@ -166,17 +176,14 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
   check_holds_tensors(reader.kind(), schema);
   check_claims(input, schema);
   if (args.opened) args.opened->check(schema, reader.message());
+  if (args.opened && !args.stream) require_side_taken(schema);
   if (args.test) check_answer(schema, reader.message(), args.set.get());
   DecompressOptions options;
   if (args.set) options.places_of = [&args](const TensorInfo& info) { return args.set->mask_of(info); };
   options.side_of = side_of(args.opened);
   options.may_lack_side = !args.opened;
   options.unsettled = &unsettled;
-  const std::vector<KnownScheme> schemes = parse_schemes(schema);
-  std::set<std::string_view> left_out;
-  for (const SchemaTensor& tensor : schema.tensors) {
-    if (needs_memory(reader.message(), schemes[tensor.scheme].choice)) left_out.insert(tensor.info.name);
-  }
+  const std::set<std::string_view> left_out = lacking_memory(reader);
   if (args.test && !left_out.empty()) {
     args.common.warn(escaped(input.name()) + ": values were not decoded, which needs the state of the step before (" +
                      std::to_string(left_out.size()) + " tensors)");
@@ -217,8 +224,9 @@ void show_schema_file(const InfoArguments& args, const InputStream& input, Conta
 void say_tested(const ContainerReader& reader, const Unsettled& unsettled) {
   const size_t blind = unsettled.without_side.size();
   if (blind == 0) {
-    const bool digests = reader.message().digests;
-    std::printf(digests ? "\nevery check and digest is right\n" : "\nevery check is right; it has no digests\n");
+    std::printf("\nevery check%s\n", !lacking_memory(reader).empty() ? " is right; what needs the state was not decoded"
+                                     : reader.message().digests      ? " and digest is right"
+                                                                     : " is right; it has no digests");
     return;
   }
   std::printf(

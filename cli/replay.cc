@@ -144,6 +144,7 @@ int run_replay(const ReplayArguments& args) {
   if (!args.plot.empty() && !args.plot.ends_with(".svg")) {
     throw Error(Exit::usage, "--plot takes a name that ends in .svg, not '" + escaped(args.plot) + "'");
   }
+  require_apart({args.csv, args.plot, args.json ? "-" : ""});
   ReplayOptions options = options_of(args);
   TraceOptions wanted;
   wanted.layout = args.layout;

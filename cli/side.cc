@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "cli/numbers.h"
+#include "codec/number_text.h"
+#include "codec/schemes/grid_quantizer.h"
 
 namespace gradcodec {
 namespace {
@@ -14,8 +16,9 @@ std::string rounded_up(double number) {
   return enough < 1000 ? short_number(enough, 4) : fixed(std::ceil(enough), 0);
 }
 
-std::string ndqsg_text(double rho, double range) {
-  return "ndqsg:fine=" + fixed(rho, 0) + ",coarse=1,range=" + rounded_up(range);
+std::string ndqsg_text(const SideFit& fit, double rho, double range, bool checked) {
+  return "ndqsg:fine=" + fixed(rho, 0) + ",coarse=1,range=" + rounded_up(range) +
+         (fit.alpha() == 1 ? "" : ",alpha=" + number_text(fit.alpha())) + (checked ? ",check=yes" : "");
 }
 
 }  // namespace
@@ -54,6 +57,13 @@ void require_side(const SchemeChoice& scheme, const std::string& text, bool give
   throw Error(Exit::usage, "scheme '" + text + "' needs side information: --side-info FILE, a dump or a message");
 }
 
+void require_side_taken(const Schema& schema) {
+  for (const KnownScheme& scheme : parse_schemes(schema)) {
+    if (scheme.choice.scheme != nullptr && scheme.choice.takes_side()) return;
+  }
+  throw Error(Exit::usage, "is decoded without side information: --side-info has no place here");
+}
+
 void require_values(const StoredMessage& message) {
   for (size_t i = 0; i < message.tensors(); ++i) {
     if (!message.lacks_side(i)) continue;
@@ -67,12 +77,18 @@ std::string share_text(uint64_t part, uint64_t whole) {
   return with_commas(part) + " of " + with_commas(whole) + " values (" + short_number(percent, 3) + " %)";
 }
 
-std::string with_least_rho(const SideFit& fit) {
-  return fit.rho() == 0 ? "-" : ndqsg_text(fit.least_rho(), fit.range() * fit.least_rho() / fit.rho());
+std::string near_enough(const SideFit& fit, bool checked) {
+  if (fit.rho() == 0) return "any";
+  const std::string with_range =
+      ndqsg_text(fit, fit.rho(), fit.range() * fit.least_range(), checked) + " (the same rho)";
+  if (fit.least_rho() > static_cast<double>(kMaxLevel)) return with_range;
+  return ndqsg_text(fit, fit.least_rho(), fit.range() * fit.least_rho() / fit.rho(), checked) +
+         " (the same fine step) or " + with_range;
 }
 
-std::string with_least_range(const SideFit& fit) {
-  return fit.rho() == 0 ? "-" : ndqsg_text(fit.rho(), fit.range() * fit.least_range());
+bool is_checked(const SchemeChoice& scheme) {
+  const auto check = scheme.params.find("check");
+  return check != scheme.params.end() && value_text(check->second) == "yes";
 }
 
 }  // namespace gradcodec

@@ -34,6 +34,9 @@ void require_set(const std::string& scheme, bool given);
 // Throws Error(usage) unless the scheme takes side information and there is some, or neither. `text`: as it was given.
 void require_side(const SchemeChoice& scheme, const std::string& text, bool given);
 
+// Throws Error(usage) unless a scheme of the message takes side information.
+void require_side_taken(const Schema& schema);
+
 // Throws Error(usage) naming the first tensor whose values are not decoded for want of side information.
 void require_values(const StoredMessage& message);
 
@@ -41,7 +44,9 @@ void require_values(const StoredMessage& message);
 std::string share_text(uint64_t part, uint64_t whole);
 
 // Schemes whose limit no element is beyond: the same fine step with a larger rho, the same rho with a larger range.
-std::string with_least_rho(const SideFit& fit);
-std::string with_least_range(const SideFit& fit);
+// `checked`: with check=yes.
+std::string near_enough(const SideFit& fit, bool checked);
+
+bool is_checked(const SchemeChoice& scheme);
 
 }  // namespace gradcodec

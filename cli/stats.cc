@@ -184,15 +184,16 @@ int stats_of_dump(const StatsArguments& args, const std::shared_ptr<RandomFile>&
   return 0;
 }
 
-void print_side(const Section& side, const MessageStats& stats) {
+void print_side(const Section& side, const StoredMessage& message, const MessageStats& stats) {
   print_section(side);
   if (!stats.whole.fit || stats.whole.fit->rho() == 0) return;
   const SideFit& fit = *stats.whole.fit;
   if (fit.beyond() == 0) {
     std::printf("every value is within the limit\n");
   } else {
-    std::printf("within the limit is every value by %s (the same fine step), or by %s (the same rho)\n",
-                with_least_rho(fit).c_str(), with_least_range(fit).c_str());
+    bool checked = false;
+    for (size_t i = 0; i < message.tensors(); ++i) checked |= is_checked(message.choice(i));
+    std::printf("within the limit is every value by %s\n", near_enough(fit, checked).c_str());
   }
 }
 
@@ -222,7 +223,7 @@ void print_message(const StatsArguments& args, const StoredMessage& message, con
   Section tensors = report.tensors;
   tensors.rows.push_back(report.whole);
   print_section(tensors);
-  print_side(report.side, stats);
+  print_side(report.side, message, stats);
   print_section(report.parts);
 }
 

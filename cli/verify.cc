@@ -74,9 +74,9 @@ int verify_dump(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   const std::unique_ptr<Source> source = args.open(file, args.common);
   const Schema schema = plan_schema(*source, options.compress);
   args.complete(options.compress, *source, schema, file->name());
-  std::optional<StateFile> state;
+  std::unique_ptr<StateFile> state;
   if (!args.state.empty()) {
-    state.emplace(StateFile::look(args.state, args.demand(options.compress, schema), options.compress.memory));
+    state = StateFile::look(args.state, args.demand(options.compress, schema), options.compress.memory);
     options.compress.id = {state->facts().seed, state->facts().worker, state->facts().step};
     options.compress.memory_of = [&state](const TensorInfo& info) { return state->remembered().of(info.name); };
   }
@@ -160,8 +160,10 @@ int verify_file(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
     departures = check_canonical(*message, threads, memory, progress);
   }
   if (dump) require_values(*message);
+  bool decoded = true;
   for (size_t i = 0; i < message->tensors() && !dump; ++i) {
     if (!message->lacks_side(i)) continue;
+    decoded = false;
     args.common.say("tensor '" + escaped(message->info(i).name) + "' needs side information, and was not decoded");
   }
   VerifySubject subject;
@@ -171,7 +173,7 @@ int verify_file(const VerifyArguments& args, const std::shared_ptr<RandomFile>& 
   subject.seed = message->message().seed;
   subject.one_message = true;
   VerifyReport report(subject, dump ? message->tensors() : 0, telling_of(args));
-  report.add_file(message->file().size(), message->tensors(), message->message().digests, departures);
+  report.add_file(message->file().size(), message->tensors(), message->message().digests, decoded, departures);
   if (dump) {
     tell(report, [&] {
       Progress testing;

@@ -84,17 +84,23 @@ VerifyReport::VerifyReport(VerifySubject subject, size_t tensors, Telling tellin
   json_ = "{";
 }
 
-void VerifyReport::add_file(uint64_t bytes, size_t tensors, bool digests, const std::vector<Departure>& departures) {
+void VerifyReport::add_file(uint64_t bytes, size_t tensors, bool digests, bool decoded,
+                            const std::vector<Departure>& departures) {
   is_file_ = true;
   departures_ = departures.size();
   Json list = Json::array();
   for (const Departure& d : departures) list.push_back({{"tensor", d.tensor}, {"place", d.place}, {"text", d.text}});
-  json_ += R"("integrity": "proved", "digests": )" + std::string(digests ? R"("proved")" : "null") +
+  json_ += R"("integrity": "proved", "digests": )" +
+           std::string(!digests  ? "null"
+                       : decoded ? R"("proved")"
+                                 : R"("not covered")") +
            R"(, "departures": )" + dump(list) + ", ";
   if (telling_ == Telling::json) return;
   std::printf("%s: %s bytes, %s: every check is right%s; %s\n", escaped(subject_.input).c_str(),
               with_commas(bytes).c_str(), counted(tensors, "tensor").c_str(),
-              digests ? ", every digest too" : ", it holds no digests",
+              !digests  ? ", it holds no digests"
+              : decoded ? ", every digest too"
+                        : ", and the digests of what was decoded",
               departures.empty() ? "in canonical form" : "not in canonical form, though every reader reads it:");
   for (const Departure& departure : departures) {
     std::printf("  %s%s: %s\n", departure.tensor.empty() ? "" : (escaped(departure.tensor) + ", ").c_str(),

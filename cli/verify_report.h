@@ -30,8 +30,9 @@ class VerifyReport {
   // something is broken. `brief`: only what is broken, and the summary; `full`: a table each, whatever their number.
   VerifyReport(VerifySubject subject, size_t tensors, Telling telling);
 
-  // A .gradz file whose checks are all right, and where it is not written as this program writes it.
-  void add_file(uint64_t bytes, size_t tensors, bool digests, const std::vector<Departure>& departures);
+  // A .gradz file whose checks are all right, and where it is not written as this program writes it. `decoded`: all of
+  // it was.
+  void add_file(uint64_t bytes, size_t tensors, bool digests, bool decoded, const std::vector<Departure>& departures);
 
   void add(const TensorFindings& findings);
   void finish();       // the rest, and the summary

@@ -30,7 +30,7 @@ bool is_zero(const Summands& summands) { return summands.steps.front() == 0; }
 
 std::string steps_text(const std::vector<float>& steps) {
   std::string text = steps.size() == 1 ? "step " : "steps ";
-  for (const float step : steps) {
+  for (const float& step : steps) {
     text += (&step == steps.data() ? "" : ", ") + number_text(static_cast<double>(step), 9);
   }
   return text;
@@ -73,7 +73,8 @@ void CodeSum::join(const Decoder& decoder, uint64_t weight) {
   }
   if (outer != outer_params_) throw Misfit{Exit::usage, "it keeps other elements, or another number of them"};
   if (summands.kind != summands_.kind || summands.steps.size() != summands_.steps.size()) {
-    throw Misfit{Exit::usage, "it has another number of scales"};
+    throw Misfit{Exit::usage, "it has another number of scales, " + std::to_string(summands.steps.size()) +
+                                  " and not " + std::to_string(summands_.steps.size())};
   }
   if (summands.kind == Summands::symbols) {
     if (is_zero(summands_)) summands_.steps = summands.steps;

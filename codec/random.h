@@ -29,7 +29,9 @@ inline constexpr uint8_t kNarrowingStage = 255;
 // Ten rounds of Philox4x32.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
 
-// What a message's keys are made of. `worker` is below 2^32.
+inline constexpr uint64_t kMostWorkers = uint64_t{1} << 32;
+
+// What a message's keys are made of. `worker` is below kMostWorkers.
 struct MessageId {
   uint64_t seed = 0;
   std::optional<uint64_t> worker, step;

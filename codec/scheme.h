@@ -255,7 +255,7 @@ class Scheme {
 
   // About the bytes that it works in for each value of a chunk, either way, beside the values, symbols and exceptions
   // that every scheme has.
-  virtual unsigned work_per_value() const { return 0; }
+  virtual unsigned work_per_value(const Params&) const { return 0; }
 
   // Whether codes of several messages can be added without being decoded, if what is stored of them agrees: its own, or
   // where a scheme stands below it the codes of that one.
@@ -308,7 +308,7 @@ struct SchemeChoice {
   bool takes_side() const { return scheme->takes_side(); }
   bool is_private() const { return scheme->is_private(); }
   bool remembers() const { return !scheme->vectors().empty(); }
-  unsigned work_per_value() const { return scheme->work_per_value() + (inner ? inner->work_per_value() : 0); }
+  unsigned work_per_value() const { return scheme->work_per_value(params) + (inner ? inner->work_per_value() : 0); }
 
   SchemeChoice rehearsed() const;  // Scheme::rehearsed
 

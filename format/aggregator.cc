@@ -311,7 +311,7 @@ class Aggregator::Job {
     } else if (decoder != nullptr) {
       add_values(item.work.decoded(range.count), joint.factors[i], item.sums);
     } else if (info(item).dtype.code == DType::f8) {
-      add_doubles(item.work.bytes, joint.factors[i], item.sums);
+      add_doubles(item.work.bytes, joint.factors[i], range.first, item.sums);
     } else {
       item.values.resize(static_cast<size_t>(range.count));
       widen(info(item).dtype, item.work.bytes, item.values);
@@ -341,11 +341,16 @@ class Aggregator::Job {
     }
   }
 
-  static void add_doubles(ByteView bytes, double factor, std::span<double> sums) {
+  static void add_doubles(ByteView bytes, double factor, uint64_t first, std::span<double> sums) {
     for (size_t i = 0; i < sums.size(); ++i) {
       double x = 0;
       std::memcpy(&x, bytes.data() + i * sizeof(x), sizeof(x));
-      sums[i] += factor * x;
+      const double sum = sums[i] + factor * x;
+      if (std::isinf(sum) && std::isfinite(sums[i]) && std::isfinite(x)) {
+        throw Error(Exit::limit,
+                    "with it element " + std::to_string(first + i) + " adds up to more than float64 holds");
+      }
+      sums[i] = sum;
     }
   }
 
@@ -540,7 +545,10 @@ void Aggregator::open(std::unique_ptr<Input> opened) {
     ContainerReader& reader = input.reader;
     if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
     check_holds_tensors(reader.kind(), reader.schema());
-    if (reader.kind() == FileKind::state) throw Error(Exit::usage, "is a state: a message was expected");
+    if (reader.kind() != FileKind::message && reader.kind() != FileKind::sum) {
+      throw Error(Exit::usage, std::string(reader.kind() == FileKind::state ? "is a state" : "is an index set") +
+                                   ": a message, or a sum of messages, was expected");
+    }
     check_claims(input.stream, reader.schema());
     input.id = id_of(reader.schema(), reader.message());
     input.schemes = parse_schemes(reader.schema());

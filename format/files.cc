@@ -231,7 +231,7 @@ void OutputFile::open(std::span<const Origin> inputs, mode_t mode) {
   const bool exists = (path == "-" ? fstat(STDOUT_FILENO, &status) : stat(path.c_str(), &status)) == 0;
   for (const Origin& input : inputs) {
     if (exists && input.is_file && status.st_dev == input.device && status.st_ino == input.inode) {
-      throw Error(Exit::usage, "is the input itself: name another output").in_file(name_);
+      throw Error(Exit::usage, "is one of the files that are read: name another output").in_file(name_);
     }
   }
   if (exists && S_ISDIR(status.st_mode)) throw Error(Exit::usage, "is a directory").in_file(name_);

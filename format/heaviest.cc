@@ -158,7 +158,7 @@ IndexSet Heaviest::set(const Schema& schema, const Message& message) const {
     std::vector<uint64_t> places;
     for (; at != taken.end() && at->tensor == i; ++at) places.push_back(at->place);
     if (!among[i]) continue;
-    out.tensors.push_back({schema.tensors[i].info, std::make_shared<const std::vector<uint64_t>>(std::move(places))});
+    out.add(schema.tensors[i].info, std::move(places));
   }
   return out;
 }

@@ -1,5 +1,6 @@
 // The heaviest elements of a message, over all its tensors together: what the server of Sketched-SGD takes from a
-// sketch, or from the answers to an index set. spec/container.md, "Heaviest elements".
+// sketch, or from the answers to an index set. spec/rounds.md, "The heaviest
+// elements".
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

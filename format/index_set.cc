@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "codec/registry.h"
 #include "format/pipeline.h"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMask = "mask";
 
-using Places = std::vector<uint64_t>;
+using Places = IndexSet::Places;
 
 // visit(place - range.first) for each place in the range.
 template <typename Visit>
@@ -113,6 +114,11 @@ std::string hex(uint64_t check) {
 
 }  // namespace
 
+void IndexSet::add(const TensorInfo& info, Places places) {
+  by_name.emplace(info.name, tensors.size());
+  tensors.push_back({info, std::make_shared<const Places>(std::move(places))});
+}
+
 uint64_t IndexSet::count() const {
   uint64_t total = 0;
   for (const Entry& entry : tensors) total += entry.places->size();
@@ -120,9 +126,8 @@ uint64_t IndexSet::count() const {
 }
 
 const IndexSet::Entry* IndexSet::find(std::string_view name) const {
-  const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const Entry& entry) { return entry.info.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : &tensors[found->second];
 }
 
 std::shared_ptr<const Tensor> IndexSet::mask_of(const TensorInfo& info) const {
@@ -147,7 +152,7 @@ IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned thread
   set.chunk_log2 = file.schema().chunk_log2;
   set.step = file.message().step;
   set.check = file.end_check();
-  set.name = file.file().name();
+  set.file = file.file().name();
   Piece piece;
   uint64_t listed = 0;
   for (size_t i = 0; i < file.tensors(); ++i) {
@@ -174,7 +179,7 @@ IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned thread
       }
     }
     listed += places.size();
-    set.tensors.push_back({info, std::make_shared<const Places>(std::move(places))});
+    set.add(info, std::move(places));
   }
   return set;
 }
@@ -208,10 +213,11 @@ std::unique_ptr<Source> asked_for(std::unique_ptr<Source> dump, const IndexSet& 
     }
     ordinals.push_back(i);
   }
+  std::set<std::string_view> names;
+  for (const TensorInfo& info : tensors) names.insert(info.name);
   for (const IndexSet::Entry& entry : set.tensors) {
-    const bool there = std::any_of(tensors.begin(), tensors.end(),
-                                   [&](const TensorInfo& info) { return info.name == entry.info.name; });
-    if (!there) throw Error(Exit::usage, "the index set asks for it, and the dump has none").in_tensor(entry.info.name);
+    if (names.count(entry.info.name) != 0) continue;
+    throw Error(Exit::usage, "the index set asks for it, and the dump has none").in_tensor(entry.info.name);
   }
   return std::make_unique<PartSource>(std::move(dump), std::move(ordinals));
 }
@@ -227,7 +233,7 @@ void check_answer(const Schema& schema, const Message& message, const IndexSet* 
   }
   if (*message.side != set->check) {
     throw Error(Exit::bad_input, "answers the index set whose check is " + hex(*message.side) + ", and that of '" +
-                                     escaped(set->name) + "' is " + hex(set->check));
+                                     escaped(set->file) + "' is " + hex(set->check));
   }
   for (const SchemaTensor& tensor : schema.tensors) {
     if (set->find(tensor.info.name) == nullptr) {

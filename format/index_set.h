@@ -3,6 +3,7 @@
 // sets". SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 namespace gradcodec {
 
 struct IndexSet {
+  using Places = std::vector<uint64_t>;
   struct Entry {
     TensorInfo info;                                      // of the tensor that the places are of; of a float type
     std::shared_ptr<const std::vector<uint64_t>> places;  // rising
@@ -24,9 +26,11 @@ struct IndexSet {
   uint8_t chunk_log2 = kDefaultChunkLog2;
   std::optional<uint64_t> step;
   std::vector<Entry> tensors;
-  uint64_t check = 0;  // END's, of a set that was read
-  std::string name;    // of its file, for messages
+  std::map<std::string, size_t, std::less<>> by_name;  // where each stands among them
+  uint64_t check = 0;                                  // END's, of a set that was read
+  std::string file;                                    // its name, for messages
 
+  void add(const TensorInfo& info, Places places);  // one more tensor, of another name than those before
   uint64_t count() const;
   const Entry* find(std::string_view name) const;  // null if it has no places of such a tensor
 

@@ -12,6 +12,11 @@ Remembered::Remembered(std::vector<std::string> vectors, const std::vector<Tenso
     : names_(std::move(vectors)) {
   uint64_t left = names_.empty() ? 0 : memory / sizeof(double) / names_.size();
   for (const TensorInfo& info : tensors) {
+    for (const std::string& vector : names_) {
+      if (vector.size() + 1 + info.name.size() <= kMaxNameSize) continue;
+      throw Error(Exit::limit, "has a name so long that what is remembered of it has none: rename it")
+          .in_tensor(info.name);
+    }
     if (info.size() > left) {
       throw Error(Exit::limit, "what is remembered takes more memory than --memory allows").in_tensor(info.name);
     }

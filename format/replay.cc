@@ -83,7 +83,7 @@ uint64_t by_values(const std::vector<TensorInfo>& tensors, const Doubles& mean, 
     for (size_t i = 0; i < mean[t].size(); ++i) {
       if (mean[t][i] != 0) places.push_back(i);
     }
-    set.tensors.push_back({tensors[t], std::make_shared<const std::vector<uint64_t>>(std::move(places))});
+    set.add(tensors[t], std::move(places));
   }
   OutputFile output(RandomFile::in_memory("index set"));
   write_index_set(set, output, options.threads, options.memory);

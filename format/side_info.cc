@@ -67,13 +67,6 @@ class HeldTensor final : public Tensor {
   DumpTensor tensor_;
 };
 
-uint64_t end_check(const ContainerReader& reader, const RandomFile& file) {
-  const ContainerReader::BlockPlace& end = reader.blocks().back();
-  Bytes check(sizeof(uint64_t));
-  file.read_at(end.offset + end.size - check.size(), check);
-  return ByteReader(check, "END").get<uint64_t>();
-}
-
 // Of all values for one tensor: as its digest would be if they were its own, but all of it.
 uint64_t digest_of(const Tensor& values, uint64_t chunk_len) {
   const uint64_t size = values.size();
@@ -101,14 +94,17 @@ std::shared_ptr<SideInfo> SideInfo::from_message(const std::shared_ptr<RandomFil
   return in_file(file->name(), [&] {
     InputStream input(file);
     ContainerReader reader(input, memory);
-    if (!reader.begin() || reader.kind() != FileKind::message) {
-      throw Error(Exit::usage, "holds no tensors: a dump or a message was expected as side information");
+    if (!reader.begin() || (reader.kind() != FileKind::message && reader.kind() != FileKind::sum)) {
+      throw Error(Exit::usage, "holds no tensors: a dump, a message or a sum was expected as side information");
     }
     const Schema& schema = reader.schema();
+    check_holds_tensors(reader.kind(), schema);
     check_claims(input, schema);
     for (const KnownScheme& scheme : parse_schemes(schema)) {
-      if (scheme.choice.scheme == nullptr || !scheme.choice.takes_side()) continue;
-      throw Error(Exit::usage, "needs side information itself: decompress it first, and give the dump");
+      if (scheme.choice.scheme == nullptr) continue;
+      if (!scheme.choice.takes_side() && !needs_memory(reader.message(), scheme.choice) && !asks_for_set(schema))
+        continue;
+      throw Error(Exit::usage, "needs more than itself to be decoded: decompress it first, and give the dump");
     }
     DecompressOptions options;
     options.wanted = [](const TensorInfo& info) { return info.dtype.is_float(); };
@@ -118,12 +114,12 @@ std::shared_ptr<SideInfo> SideInfo::from_message(const std::shared_ptr<RandomFil
     auto spool = std::make_unique<Spool>();
     Progress progress;
     const std::vector<uint32_t> decoded =
-        decompress(reader, schema, id_of(schema, reader.message()), options, spool.get(), progress);
+        decompress(reader, schema, id_of(schema, reader.message(), reader.kind()), options, spool.get(), progress);
     const std::vector<uint32_t> stored = reader.finish();
     reader.expect_end_of_input();
     compare_digests(schema, options, stored, decoded);
     std::shared_ptr<SideInfo> side = from_dump(file, std::move(spool));
-    side->message_check_ = end_check(reader, *file);
+    side->message_check_ = reader.end_check();
     return side;
   });
 }

@@ -119,8 +119,7 @@ class Receiver final : public Sink {
 StateFacts begin_state(ContainerReader& reader) {
   if (!reader.begin()) throw Error(Exit::bad_input, "is empty; a state was expected");
   if (reader.kind() != FileKind::state) {
-    throw Error(Exit::usage,
-                "is a .gradz file, but not a state: name another one, which is created if it is not there");
+    throw Error(Exit::usage, "is a .gradz file, but not a state");
   }
   const Message& message = reader.message();
   StateFacts found;
@@ -158,7 +157,10 @@ void check_tensors(const Schema& schema, const Remembered& remembered) {
     for (size_t i = 0; i < remembered.vectors().size(); ++i) {
       const auto it = found.find(vector_name(remembered, i, info));
       if (it == found.end()) {
-        throw Error(Exit::bad_input, "the state knows no tensor of this name: was it renamed?").in_tensor(info.name);
+        throw Error(Exit::bad_input,
+                    "the state knows no tensor of this name: was it renamed, or left out before (--exclude, --include, "
+                    "--min-elements)?")
+            .in_tensor(info.name);
       }
       if (it->second->shape != info.shape || it->second->dtype != DType{DType::f8, ""}) {
         throw Error(Exit::bad_input, "has the shape " + shape_text(info.shape) + ", and in the state " +
@@ -173,7 +175,8 @@ void check_tensors(const Schema& schema, const Remembered& remembered) {
   }
   if (found.empty()) return;
   throw Error(Exit::bad_input, "remembers '" + escaped(found.begin()->first) +
-                                   "', a tensor that the step does not have: was it renamed, or left out?");
+                                   "', a tensor that the step does not have: was it renamed, or left out (--exclude, "
+                                   "--include, --min-elements)?");
 }
 
 // Those that the file says, where nobody else does: the tensors of the first vector.
@@ -245,8 +248,12 @@ StateFile::StateFile(const std::string& path, const StateDemand& demand, uint64_
   }
 }
 
-StateFile StateFile::look(const std::string& path, const StateDemand& demand, uint64_t memory) {
-  return StateFile(path, demand, memory);
+std::unique_ptr<StateFile> StateFile::look(const std::string& path, const StateDemand& demand, uint64_t memory) {
+  return std::unique_ptr<StateFile>(new StateFile(path, demand, memory));
+}
+
+StateFile::~StateFile() {
+  if (created_) ::unlink(path_.c_str());
 }
 
 StateFile::StateFile(const std::string& path, uint64_t memory) : path_(path) {
@@ -268,7 +275,7 @@ StateFile::StateFile(const std::string& path, uint64_t memory) : path_(path) {
 // Opens and locks the file. False if there is none (lock_ is none either), or if it was replaced meanwhile by another
 // process, under a lock of its own.
 bool StateFile::lock() {
-  lock_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  lock_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe is refused, not waited for
   if (lock_.get() < 0 && errno == ENOENT) return false;
   if (lock_.get() < 0) throw Error(Exit::io, "cannot be opened: " + std::string(std::strerror(errno)));
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -291,7 +298,12 @@ void StateFile::open_locked(uint64_t previous) {
                   "does not exist, and the message is not the first of its worker: the state of the step before it "
                   "is needed");
     }
-    write(false);
+    try {
+      write(false);
+      created_ = true;
+    } catch (const Error& error) {
+      if (error.code() != Exit::usage) throw;  // another process has made it meanwhile
+    }
   }
   throw Error(Exit::io, "is replaced by others again and again, or cannot be kept where it is");
 }

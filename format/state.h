@@ -57,7 +57,12 @@ class StateFile {
   StateFile(const std::string& path, const StateDemand& demand, uint64_t fresh_seed, mode_t mode, uint64_t memory);
 
   // Only to be looked at: it must be there, others may use it, and it is never written. Throws likewise.
-  static StateFile look(const std::string& path, const StateDemand& demand, uint64_t memory);
+  static std::unique_ptr<StateFile> look(const std::string& path, const StateDemand& demand, uint64_t memory);
+
+  // One that was created is removed again, unless `keep` was called.
+  ~StateFile();
+  StateFile(const StateFile&) = delete;
+  StateFile& operator=(const StateFile&) = delete;
 
   // One that is there already, whosever it is, locked likewise. Throws Error(io) if there is none, and what read_state
   // throws.
@@ -67,6 +72,9 @@ class StateFile {
 
   // What is remembered; it may be updated in place.
   Remembered& remembered() { return remembered_; }
+
+  // What was made from it is about to be in its place: from now on the seed must not be lost.
+  void keep() { created_ = false; }
 
   // Writes the state after the message with this END check. Throws Error(io).
   void commit(uint64_t message);
@@ -87,6 +95,7 @@ class StateFile {
 
   std::string path_;
   mode_t mode_ = 0;
+  bool created_ = false;
   Fd lock_;
   StateFacts facts_;
   Remembered remembered_;

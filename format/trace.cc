@@ -193,6 +193,11 @@ class Trace::Builder {
         no_floats.push_back(info.name);
         continue;
       }
+      if (name->worker >= kMostWorkers) {
+        throw Error(Exit::limit,
+                    "is of worker " + std::to_string(name->worker) + ", and messages know workers below 2^32")
+            .in_tensor(info.name);
+      }
       if (!first_ || name->step < first_->first) first_ = {name->step, i};
       if (name->step < options_.first_step || name->step > options_.last_step) continue;
       const auto [other, is_new] = cells_[{name->step, name->worker}].emplace(name->param, i);

@@ -50,7 +50,7 @@ void check_round(const StateFacts& facts, const Remembered& remembered, const In
                                  (facts.role == StateRole::encoder ? "encodes" : "decodes") +
                                  ": index sets ask for what momentum/countsketch has not sent");
   }
-  const std::string of = "the index set '" + escaped(set.name) + "'";
+  const std::string of = "the index set '" + escaped(set.file) + "'";
   if (!set.step) {
     throw Error(Exit::bad_input,
                 of + " is of no step, and a state is asked for that of its last: make it of the messages "

@@ -44,6 +44,7 @@ void SideFit::add(const SideNeed& need, std::span<const float> x, std::span<cons
     wrong_ += need.is_right(value, side, static_cast<double>(decoded[i])) ? 0 : 1;
   }
   if (need.step == 0) return;
+  alpha_ = need.alpha;
   largest_ = std::max(largest_, furthest / limit);
   least_rho_ = std::max(least_rho_, need.rho_for(furthest));
   rho_ = std::max(rho_, static_cast<double>(need.rho));
@@ -68,6 +69,7 @@ void SideFit::merge(const SideFit& other) {
   largest_ = std::max(largest_, other.largest_);
   least_rho_ = std::max(least_rho_, other.least_rho_);
   rho_ = std::max(rho_, other.rho_);
+  if (other.rho_ > 0) alpha_ = other.alpha_;
   set_range(other.coarse_step_, other.largest_value_);
   if (other.counts_.empty()) return;
   counts_.resize(kClasses);

@@ -36,12 +36,13 @@ class SideFit {
   // The present ones: rho, and the range beside which `coarse` is 1; 0 if all values are 0.
   double rho() const { return rho_; }
   double range() const { return range_; }
+  double alpha() const { return alpha_; }
 
  private:
   void set_range(double coarse_step, double largest_value);
 
   uint64_t size_ = 0, beyond_ = 0, wrong_ = 0;
-  double largest_ = 0, least_rho_ = 2, rho_ = 0, range_ = 0;
+  double largest_ = 0, least_rho_ = 2, rho_ = 0, range_ = 0, alpha_ = 1;
   double coarse_step_ = 0, largest_value_ = 0;  // of the tensor that range_ is of
   std::vector<uint64_t> counts_;                // by the upper bits of the distance as float32; empty: none
 };

@@ -81,4 +81,10 @@ void check_known(const Encoder& inner, std::string_view memory) {
                                "one that the decoder's side information decides");
 }
 
+std::unique_ptr<Decoder> restore_known(ByteReader& stored, const Inputs& inputs) {
+  auto inner = inputs.inner->restore(stored, inputs.behind());
+  if (!inner->is_digested()) stored.fail("stand below a memory, and no encoder knows what they decode to");
+  return inner;
+}
+
 }  // namespace gradcodec

@@ -70,4 +70,8 @@ class RememberingEncoder : public Encoder {
 // Throws Error(usage) if the encoder does not know what the scheme's decoder gives, so that nobody can remember it.
 void check_known(const Encoder& inner, std::string_view memory);
 
+// The decoder of the scheme below such a memory. Throws what its restore throws, and Error(bad_input) where check_known
+// would.
+std::unique_ptr<Decoder> restore_known(ByteReader& stored, const Inputs& inputs);
+
 }  // namespace gradcodec

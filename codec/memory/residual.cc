@@ -16,20 +16,20 @@ ResidualEncoder::ResidualEncoder(const Tensor& tensor, const Inputs& inputs, dou
 std::string ResidualEncoder::warning() const {
   const Promise below = inner().promise();
   double lambda = 0;
+  std::string formula = "(beta - alpha)^2 + alpha^2 gamma";
   if (below.unbiased && below.omega) {
     lambda = (beta_ - alpha_) * (beta_ - alpha_) + alpha_ * alpha_ * *below.omega;
   } else if (below.delta && *below.delta > 0) {  // the error may lie along h: lengths add, not squares
     const double root = std::fabs(beta_ - alpha_) + alpha_ * std::sqrt(1 - *below.delta);
     lambda = root * root;
+    formula = "(|beta - alpha| + alpha sqrt(1 - delta))^2";
   } else {
     return "nothing that the scheme behind promises bounds what is remembered: look at the norm of the state as it "
            "grows";
   }
   if (lambda < 1) return "";
-  return "what is remembered may grow from step to step: lambda = (beta - alpha)^2 + alpha^2 gamma = " +
-         number_text(lambda, 3) +
-         ", which should be below 1. Use ec with its own alpha, shrink/ before the scheme, or "
-         "a finer scheme";
+  return "what is remembered may grow from step to step: lambda = " + formula + " = " + number_text(lambda, 3) +
+         ", which should be below 1. Use ec with its own alpha, shrink/ before the scheme, or a finer scheme";
 }
 
 void ResidualEncoder::settle(Range range, std::span<const float> x, std::span<float> values) const {

@@ -21,7 +21,7 @@ class At final : public Scheme {
   std::string_view source() const override { return "Ivkin et al., arXiv 1903.04488, algorithm 3"; }
   bool draws() const override { return false; }
   Inner inner() const override { return Inner::optional; }
-  unsigned work_per_value() const override { return kSparsifierWork; }
+  unsigned work_per_value(const Params&) const override { return kSparsifierWork; }
   void check(const Params&, bool) const override {}
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params&, const Inputs& inputs) const override {

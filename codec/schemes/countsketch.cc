@@ -230,7 +230,12 @@ class CountSketch final : public Scheme {
 
   bool draws() const override { return true; }
   bool adds_up(const Params&) const override { return true; }
-  unsigned work_per_value() const override { return 16; }  // what the rows say of a chunk's values
+  unsigned work_per_value(const Params& params) const override {
+    // What the rows say of a chunk's values; and of a tensor of one chunk the table, once more while it is made or
+    // added.
+    const auto rows = static_cast<unsigned>(integer_of(params, "rows"));
+    return 16 + rows * (is_whole(params) ? 8 + 16 : 4 + 8);
+  }
 
   void complete(Params& params) const override {
     if (is_whole(params)) params.emplace("exp", kUsualExponent);

@@ -9,7 +9,6 @@
 
 #include "codec/memory/remembering.h"
 #include "codec/number_text.h"
-#include "codec/room.h"
 #include "codec/through.h"
 
 namespace gradcodec {
@@ -58,29 +57,7 @@ class DianaDecoder final : public ThroughDecoder {
     settle_on(memory_, alpha_, range, out);
   }
 
-  // Errors are those of m for x - h. The domain, where there is one, is that of m.
-  void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override {
-    if (behind().before() != Before::nothing) return behind().laws(code, range, target, laws);
-    Room<float> room;
-    behind().laws(code, range, difference(range, target, room), laws);
-  }
-  void targets(const Code& code, Range range, std::span<const float> x, std::span<float> out) const override {
-    Room<float> room;
-    behind().targets(code, range, difference(range, x, room), out);
-  }
-  void first_laws(const Code& code, Range range, std::span<const float> x, std::span<Law> laws) const override {
-    Room<float> room;
-    behind().first_laws(code, range, difference(range, x, room), laws);
-  }
-
  private:
-  std::span<const float> difference(Range range, std::span<const float> x, Room<float>& room) const {
-    if (memory_ == nullptr) return x;
-    const std::span<float> out = room.first(range.count);
-    shift_values(range, x, *memory_, -1, 0, out);
-    return out;
-  }
-
   double alpha_;
   const Memory* memory_;
 };
@@ -106,17 +83,8 @@ class DianaEncoder final : public RememberingEncoder {
            ": h need not come nearer to x";
   }
 
-  // As the scheme below for x - h, but that what it says in parts of ||x - h||^2 is no part of ||x||^2.
-  Promise promise() const override {
-    Promise promise = inner().promise();
-    if (memory() == nullptr) return promise;
-    promise.omega.reset();
-    promise.delta.reset();
-    promise.inner_product.reset();
-    promise.projection = false;
-    if (promise.target != nullptr) return {};  // it limits x - h first
-    return promise;
-  }
+  // Those of the scheme below, for x - h.
+  Promise promise() const override { return inner().promise(); }
 
  private:
   void settle(Range range, std::span<const float>, std::span<float> values) const override {
@@ -153,8 +121,7 @@ class Diana final : public Scheme {
   std::unique_ptr<Decoder> restore(const Params&, ByteReader& stored, const Inputs& inputs) const override {
     const auto alpha = stored.get<double>();
     if (!(alpha >= 0x1p-64 && alpha <= 1)) stored.fail("holds an alpha that is not from 2^-64 to 1");
-    auto inner = inputs.inner->restore(stored, inputs.behind());
-    return std::make_unique<DianaDecoder>(std::move(inner), alpha, inputs.memory);
+    return std::make_unique<DianaDecoder>(restore_known(stored, inputs), alpha, inputs.memory);
   }
 };
 

@@ -58,7 +58,7 @@ class ErrorCompensation final : public Scheme {
   }
 
   std::unique_ptr<Decoder> restore(const Params&, ByteReader& stored, const Inputs& inputs) const override {
-    return inputs.inner->restore(stored, inputs.behind());
+    return restore_known(stored, inputs);
   }
 };
 

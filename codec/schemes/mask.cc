@@ -15,7 +15,7 @@ class Mask final : public Scheme {
   std::string_view promises() const override { return "not random: the places are exact, and no value is kept"; }
   std::string_view source() const override { return "the sparsifier's list of places, alone"; }
   bool draws() const override { return false; }
-  unsigned work_per_value() const override { return kSparsifierWork; }
+  unsigned work_per_value(const Params&) const override { return kSparsifierWork; }
   void check(const Params&, bool) const override {}
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params&, const Inputs& inputs) const override {

@@ -228,7 +228,7 @@ class Multiscale final : public Scheme {
   }
   std::string_view source() const override { return "Vineeth S., arXiv 2109.12497 (QSGDMaxNormMultiScale)"; }
 
-  unsigned work_per_value() const override { return 4; }  // which scale each value has
+  unsigned work_per_value(const Params&) const override { return 4; }  // which scale each value has
 
   bool draws() const override { return true; }
   bool takes_shared_scale() const override { return true; }

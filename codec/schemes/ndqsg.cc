@@ -363,7 +363,7 @@ class Ndqsg final : public Scheme {
 
   bool draws() const override { return true; }
   bool takes_side() const override { return true; }
-  unsigned work_per_value() const override { return 12; }
+  unsigned work_per_value(const Params&) const override { return 12; }
 
   void check(const Params& params, bool encoding) const override {
     if (!encoding) return;

@@ -50,7 +50,7 @@ class RandK final : public Scheme {
   bool draws() const override { return true; }
   bool adds_up(const Params& params) const override { return choice_of(params, "shared") == "yes"; }
   Inner inner() const override { return Inner::optional; }
-  unsigned work_per_value() const override { return kSparsifierWork; }
+  unsigned work_per_value(const Params&) const override { return kSparsifierWork; }
   void check(const Params&, bool) const override {}
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {

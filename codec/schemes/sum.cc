@@ -227,7 +227,7 @@ class Sum final : public Scheme {
   bool draws() const override { return false; }
   Inner inner() const override { return Inner::optional; }
   bool adds_up(const Params&) const override { return true; }
-  unsigned work_per_value() const override { return 4 * kMostScales; }
+  unsigned work_per_value(const Params&) const override { return 4 * kMostScales; }
 
   void check(const Params&, bool encoding) const override {
     if (encoding) throw Error(Exit::usage, "it is what gradcodec aggregate makes of messages, and codes no dump");

@@ -52,7 +52,7 @@ class Threshold final : public Scheme {
   std::string_view source() const override { return "Aji and Heafield, EMNLP 2017 (arXiv 1704.05021)"; }
   bool draws() const override { return false; }
   Inner inner() const override { return Inner::optional; }
-  unsigned work_per_value() const override { return kSparsifierWork; }
+  unsigned work_per_value(const Params&) const override { return kSparsifierWork; }
   void check(const Params&, bool) const override {}
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {

@@ -94,6 +94,12 @@ class Mean(Aggregate):
         self.assertEqual(self.aggregate(*paths, "--dtype=f2")["d"][0], np.float16(1 + 2.0**-10))
         self.assertEqual(self.aggregate(*paths)["d"][0], x)
 
+    def test_a_float64_sum_beyond_float64_is_refused(self):
+        paths = self.messages("raw", 2, lambda i: {"d": np.array([1.0, 1.7e308])})
+        self.refused(LIMIT, "aggregate", *paths, "-o", self.dir / "o.npz", says="element 1 adds up to more")
+        infinite = self.messages("raw", 2, lambda i: {"d": np.array([np.inf, 1.0])}, options=("--nonfinite=keep",))
+        self.assertEqual(self.aggregate(*infinite)["d"].tolist(), [np.inf, 1.0])
+
     def test_schemes_may_differ(self):
         sources = [self.npz({"w": self.rng.standard_normal(3000).astype("f4")}, f"x{i}.npz") for i in range(3)]
         schemes = ("dqsg:levels=3", "raw", "multiscale")
@@ -597,6 +603,8 @@ class Refusals(Aggregate):
         self.ok("info", path, "--schema-out", self.dir / "s")
         self.refused(USAGE, "aggregate", path, self.dir / "s", "-o", out, says="schema file")
         self.refused(BAD_INPUT, "aggregate", path, self.write(b"", "empty"), "-o", out, says="empty")
+        self.ok("decompress", path, "--top=1", "--indices", self.dir / "set", "-q")
+        self.refused(USAGE, "aggregate", self.dir / "set", "-o", out, says="is an index set")
         self.refused(support.IO_FAILURE, "aggregate", path, self.dir / "none", "-o", out, says="none")
         twice = self.write(path.read_bytes() * 2, "twice.gradz")
         self.refused(BAD_INPUT, "aggregate", path, twice, "-o", out, says=f"{twice}: is damaged")

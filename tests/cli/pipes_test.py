@@ -214,16 +214,16 @@ class Files(support.CliTest):
         self.ok("info", self.packed, "--schema-out", schema)
         for call in (["decompress", self.packed, "-o", self.packed], ["decompress", self.packed, "-o", link],
                      ["decompress", link, "-o", self.packed], ["info", self.packed, "--schema-out", self.packed]):
-            self.refused(USAGE, *call, "-f", says="is the input itself")
+            self.refused(USAGE, *call, "-f", says="is one of the files that are read")
         self.assertEqual(self.packed.read_bytes(), before)
-        self.refused(USAGE, "compress", self.source, "-f", "-o", self.source, says="is the input itself")
+        self.refused(USAGE, "compress", self.source, "-f", "-o", self.source, says="is one of the files that are read")
         self.refused(USAGE, "compress", self.source, *DQSG[:1], "--bare", "--schema", schema, "-f", "-o", schema,
-                     says="is the input itself")
+                     says="is one of the files that are read")
         bare = self.dir / "m.bare"
         self.ok("compress", self.source, *DQSG, "--bare", "--schema", schema, "-o", bare)
         for output in (bare, schema):
             self.refused(USAGE, "decompress", bare, "--schema", schema, "--to=npy", "-f", "-o", output,
-                         says="is the input itself")
+                         says="is one of the files that are read")
 
     def test_an_output_through_a_link_replaces_what_it_points_to(self):
         target, link = self.write(b"old", "target"), self.dir / "link"

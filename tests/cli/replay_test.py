@@ -476,6 +476,11 @@ class ReportTest(ReplayTest):
         self.refused(USAGE, "replay", path, "--scheme=nosuch", says="nosuch")
         self.refused(USAGE, "replay", path, "--scheme=countsketch:rows=1,cols=5%", says="--top")
         self.refused(USAGE, "replay", path, "--scheme=sign", "--top=5", says="sketch")
+        out = self.dir / "o.svg"
+        self.refused(USAGE, "replay", path, "--scheme=sign", "--csv", out, "--plot", out, says="two outputs")
+        self.refused(USAGE, "replay", path, "--scheme=sign", "--csv=-", "--json", says="two outputs")
+        far = self.npz({"worker_4294967296/a": np.ones(3, "f4")}, "far.npz")
+        self.refused(LIMIT, "replay", far, "--scheme=sign", says="below 2^32")
         self.refused(USAGE, "replay", path, "--scheme=at", says="cannot be replayed")
         self.refused(USAGE, "replay", self.npz({"a": np.ones(3, "f4")}, "no.npz"), "--scheme=sign", says="--layout")
         self.refused(LIMIT, "replay", path, "--scheme=ef/sign", "--memory=10K", says="--memory")

@@ -247,6 +247,8 @@ class Rounds(RoundsTest):
         self.refused(USAGE, "decompress", file, "--indices", out, says="--top")
         self.refused(USAGE, "decompress", file, "--heavymix", says="--top")
         self.refused(USAGE, "decompress", file, "--top=5", "--only=a", "-o", out, says="--only")
+        for twice in ((out, out), (out, self.dir / "." / "y"), ("-", "-")):
+            self.refused(USAGE, "decompress", file, "--top=5", "--indices", twice[0], "-o", twice[1], says="two outputs")
         for top in ("0", "-1", "101%", "x", "1.5"):
             self.refused(USAGE, "decompress", file, f"--top={top}", "-o", out)
         self.refused(USAGE, "compress", self.dump, "-o", out, "--scheme=at", says="--at")
@@ -288,6 +290,14 @@ class Rounds(RoundsTest):
         whole = (("countsketch:rows=1,value=i64,exp=32", PACK),)
         refused(varint(1) + b"\2\1\0", "more bytes than they need", schemes=whole)
         refused(varint(1) + b"\x09" + bytes(9), "9 bytes a cell", schemes=whole)
+        # No encoder puts a memory that must know what is decoded before a sketch.
+        for text in ("ef", "ec", "diana"):
+            head = struct.pack("<d", 0.5) if text == "diana" else b""
+            path = self.dir / "hostile"
+            path.write_bytes(gz.file_of(one, [head + varint(1) + row], ((text + "/countsketch:rows=1", PACK),)))
+            for command in (["decompress", path, "-o", self.dir / "y.npz"], ["aggregate", path, "-o", self.dir / "y.npz"],
+                            ["decompress", path, "--top=3", "--heavymix", "-o", self.dir / "y.npz"], ["info", "--test", path]):
+                self.refused(BAD_INPUT, *command, says="below a memory")
         for text in ("countsketch:rows=4", "countsketch:rows=65", "countsketch:rows=1,value=i64",
                      "countsketch:rows=1,exp=3", "countsketch:rows=1,cols=5", "mask/dqsg:levels=3"):
             refused(varint(1) + row, "", schemes=((text, PACK),))
@@ -329,7 +339,8 @@ class Rounds(RoundsTest):
         self.ok("decompress", self.compress(self.dump, "x.gradz", SKETCH), "--top=500", "--indices", indices, "-q")
         step = lambda path: json.loads(self.ok("info", "--json", path).out).get("step")  # noqa: E731
         self.assertEqual(step(self.answer(self.dump, "a.gradz", indices)), 7)
-        self.assertEqual(step(self.answer(self.dump, "a.gradz", indices, "--step=9", "--seed=1")), 9)
+        self.refused(USAGE, "compress", self.dump, "-o", self.dir / "b.gradz", "--at", indices, "--step=9", "--seed=1",
+                     says="is of step 7")
         answers = [self.answer(self.dump, f"{i}.gradz", indices, f"--worker={i}", "--seed=1") for i in range(2)]
         mean = self.dir / "mean.gradz"
         self.ok("aggregate", *answers, "--at", indices, "--scheme=at", "-o", mean, "-q")

@@ -249,15 +249,46 @@ class SideInfo(support.CliTest):
         self.assertNotIn("beside", plain)
         self.assertEqual(self.info(noted)["total_bytes"], plain["total_bytes"] + 8)
 
+    def test_none_where_none_is_taken(self):
+        file = self.file(scheme="dqsg:levels=3", name="d.gradz")
+        for command in (["decompress", file, "-o", self.dir / "o.npz"], ["info", "--test", file]):
+            self.refused(USAGE, *command, "--side-info", self.side, says="has no place here")
+
+    def test_what_is_not_decoded_is_not_called_right(self):
+        self.assertIn(b"the digests of what was decoded", run("verify", self.file()).out)
+        self.assertIn(b"every digest too", run("verify", self.file(scheme="dqsg:levels=3", name="d.gradz")).out)
+
+    def test_a_sum_is_side_information_and_what_needs_more_is_none(self):
+        self.ok("compress", self.dump, "-o", self.dir / "m.gradz", "--scheme", "maxnorm:bits=8", "--shared-scale", 8, "-f")
+        self.ok("aggregate", self.dir / "m.gradz", self.dir / "m.gradz", "-o", self.dir / "sum.gradz", "-q")
+        self.ok("aggregate", self.dir / "m.gradz", self.dir / "m.gradz", "-o", self.dir / "mean.npz", "-q")
+        self.ok("decompress", self.file(), "-o", self.dir / "a.npz", "--side-info", self.dir / "sum.gradz")
+        self.ok("decompress", self.file(), "-o", self.dir / "b.npz", "--side-info", self.dir / "mean.npz")
+        with np.load(self.dir / "a.npz") as a, np.load(self.dir / "b.npz") as b:
+            for name in a.files:
+                np.testing.assert_array_equal(a[name], b[name])
+        for step in range(2):
+            self.ok("compress", self.dump, "-o", self.dir / "later.gradz", "-f", "--scheme", "diana/dqsg:levels=9", "--state",
+                    self.dir / "d.state")
+        self.refused(USAGE, "decompress", self.file(), "-o", self.dir / "c.npz", "--side-info", self.dir / "later.gradz",
+                     says="needs more than itself")
+
     def test_what_compress_says_of_it_is_so(self):
-        result = run("compress", self.dump, "-f", "-o", self.dir / "o.gradz", "--scheme", NDQSG, "--seed", 1,
+        for more in ("", ",check=yes", ",alpha=0.8", ",alpha=0.8,check=yes"):
+            with self.subTest(more=more):
+                self.what_compress_says(NDQSG + more)
+
+    def what_compress_says(self, ndqsg):
+        result = run("compress", self.dump, "-f", "-o", self.dir / "o.gradz", "--scheme", ndqsg, "--seed", 1,
                      "--side-info", self.far_side)
         self.assertEqual(result.code, OK)
         self.assertIn("are decoded wrongly with it", result.err)
         wrong = int(result.err.split("side information: ")[1].split(" of")[0].replace(",", ""))
-        got = self.decompress(self.file(scheme=NDQSG + ",check=yes"), "--side-info", self.far_side, "--on-overload",
-                              "keep", suffix=".npz")
-        self.assertEqual(sum(int((got[name] != self.dqsg[name]).sum()) for name in got), wrong)
+        if "alpha" not in ndqsg:
+            checked = NDQSG + ",check=yes"
+            got = self.decompress(self.file(scheme=checked), "--side-info", self.far_side, "--on-overload", "keep",
+                                  suffix=".npz")
+            self.assertEqual(sum(int((got[name] != self.dqsg[name]).sum()) for name in got), wrong)
         # Either scheme that it names has no overload.
         for scheme in [part.split()[0] for part in result.err.split("ndqsg:")[1:]]:
             again = run("compress", self.dump, "-f", "-o", self.dir / "o.gradz", "--scheme", "ndqsg:" + scheme, "--seed",
@@ -265,7 +296,8 @@ class SideInfo(support.CliTest):
             self.assertIn("every value is decoded right", again.err)
             largest_said = float(again.err.split("the largest |x - y| is ")[1].split()[0])
             self.assertLessEqual(largest_said, 1)
-            self.assertGreater(largest_said, 0.7)
+            self.assertGreater(largest_said, 0.6)
+            self.assertEqual("check=yes" in scheme, "check=yes" in ndqsg)
 
     def test_stats_measure_the_distance(self):
         file = self.file(scheme=NDQSG + ",check=yes")

@@ -193,7 +193,51 @@ class State(StateTest):
         self.compress(1, "ef/sign", state="/dev/null", code=USAGE)
         result = run("compress", self.dump(1), "-o", self.dir / "x.gradz", "--scheme", "ef/sign", "--state", "-")
         self.assertEqual(result.code, USAGE, result.err)
-        self.assertIn("is the input itself", self.compress(1, "ef/sign", out="w.state", code=USAGE))
+        self.assertIn("is one of the files that are read", self.compress(1, "ef/sign", out="w.state", code=USAGE))
+
+    def test_a_step_that_fails_leaves_no_new_state(self):
+        (self.dir / "there.gradz").write_bytes(b"kept")
+        command = lambda *args: ["compress", self.dump(0), "--state", self.dir / "new.state", *args]  # noqa: E731
+        self.refused(USAGE, *command("--scheme", "ef/sign", "-o", self.dir / "there.gradz"), says="exists already")
+        self.refused(IO_FAILURE, *command("--scheme", "ef/sign", "-o", self.dir / "no" / "x.gradz"))
+        self.refused(USAGE, *command("--scheme", "ef/countsketch:rows=1,cols=5", "-o", self.dir / "x.gradz"))
+        self.refused(BAD_INPUT, "compress", self.dump(0, a=np.full(5, np.nan, "f4")), "--scheme", "ef/sign", "--state",
+                     self.dir / "new.state", "-o", self.dir / "x.gradz")
+        first = self.first_diana().read_bytes()
+        (self.dir / "cut.gradz").write_bytes(first[:-20])
+        self.refused(BAD_INPUT, "decompress", self.dir / "cut.gradz", "--state", self.dir / "new.state", "-o",
+                     self.dir / "y.npz")
+        self.assertFalse((self.dir / "new.state").exists())
+        self.compress(0, "ef/sign", "--worker", 4, "--seed", 5, state="new.state")
+
+    def test_what_is_no_file_is_not_waited_for(self):
+        os.mkfifo(self.dir / "pipe")
+        self.refused(USAGE, "compress", self.dump(0), "-o", self.dir / "x.gradz", "--scheme", "ef/sign", "--state",
+                     self.dir / "pipe", says="regular file", timeout=20)
+
+    def test_a_name_that_leaves_no_room_for_a_vectors(self):
+        import h5py
+        with h5py.File(self.dir / "long.h5", "w") as file:
+            file["n" * 65534] = np.ones(3, "f4")
+        self.refused(LIMIT, "compress", self.dir / "long.h5", "-o", self.dir / "x.gradz", "--scheme", "ef/sign", "--state",
+                     self.dir / "new.state", says="name so long")
+        self.assertFalse((self.dir / "new.state").exists())
+
+    def test_the_message_stands_before_the_state_is_replaced(self):
+        import resource
+        self.compress(0, "ef/topk:k=2%")
+        before = (self.dir / "w.state").read_bytes()
+        command = [PROGRAM, "compress", self.dump(1), "-o", self.dir / "m1.gradz", "-f", "-q", "--scheme", "ef/topk:k=2%",
+                   "--state", self.dir / "w.state"]
+        # Enough for the message, not for the state.
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # noqa: E731
+        done = subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=limit, check=False)
+        self.assertEqual(done.returncode, IO_FAILURE, done.stderr)
+        message = (self.dir / "m1.gradz").read_bytes()
+        self.assertEqual((self.dir / "w.state").read_bytes(), before)
+        subprocess.run(command, check=True)
+        self.assertEqual((self.dir / "m1.gradz").read_bytes(), message)
+        self.assertEqual(self.info(self.dir / "w.state")["step"], 2)
 
     def test_without_a_state_it_is_said(self):
         result = self.ok("compress", self.dump(0), "-o", self.dir / "x.gradz", "--scheme", "ef/sign")

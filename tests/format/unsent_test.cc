@@ -36,11 +36,11 @@ Remembered some() {
 IndexSet set_of(std::vector<uint64_t> of_w, std::vector<uint64_t> of_b, std::optional<uint64_t> step = 6) {
   IndexSet set;
   set.step = step;
-  set.name = "taken";
+  set.file = "taken";
   const std::vector<TensorInfo> infos = two_tensors();
   // In another order than the state's: names decide.
-  set.tensors.push_back({infos[1], std::make_shared<const std::vector<uint64_t>>(std::move(of_b))});
-  set.tensors.push_back({infos[0], std::make_shared<const std::vector<uint64_t>>(std::move(of_w))});
+  set.add(infos[1], std::move(of_b));
+  set.add(infos[0], std::move(of_w));
   return set;
 }
 

@@ -65,7 +65,7 @@ std::vector<uint64_t> heaviest(std::span<const float> values, uint64_t count) {
 SetMessage send_set(const TensorInfo& info, std::vector<uint64_t> places, uint64_t step) {
   IndexSet set;
   set.step = step;
-  set.tensors.push_back({info, std::make_shared<const std::vector<uint64_t>>(std::move(places))});
+  set.add(info, std::move(places));
   const auto file = RandomFile::in_memory("index set");
   OutputFile output(file);
   write_index_set(set, output, 1, kRoundMemory);
