@@ -633,7 +633,7 @@ class Refusals(Aggregate):
         self.assertEqual(out.read_bytes(), b"mine")
         self.ok("aggregate", *paths, "-o", out, "-f", "-q")
         for path in paths:
-            self.refused(USAGE, "aggregate", *paths, "-o", path, "-f", "--scheme=raw", says="input itself")
+            self.refused(USAGE, "aggregate", *paths, "-o", path, "-f", "--scheme=raw", says="one of the files that are read")
         self.refused(USAGE, "aggregate", *paths, says="--output")
         paths[1].chmod(0o600)
         self.ok("aggregate", *paths, "-o", self.dir / "p.npz", "-q")

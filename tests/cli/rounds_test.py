@@ -269,6 +269,13 @@ class Rounds(RoundsTest):
         self.refused(LIMIT, "compress", self.dir / "long.npy", "-o", self.dir / "y", "--scheme",
                      "countsketch:rows=5,cols=100%", says="400000000 bytes")
 
+    def test_memory_counts_the_rows(self):
+        def made(rows, code_of):
+            return code_of("compress", self.dump, "-f", "-o", self.dir / "y", "--memory=4M",
+                           "--scheme", f"countsketch:rows={rows},cols=10,value=i64")
+        made(1, self.ok)
+        made(63, lambda *args: self.refused(LIMIT, *args, says="--memory"))
+
     def test_hostile_tables(self):
         schemes = (("countsketch:rows=5", PACK),)
         one = [Tensor("x", F4, (1000,))]
@@ -294,7 +301,10 @@ class Rounds(RoundsTest):
         for text in ("ef", "ec", "diana"):
             head = struct.pack("<d", 0.5) if text == "diana" else b""
             path = self.dir / "hostile"
-            path.write_bytes(gz.file_of(one, [head + varint(1) + row], ((text + "/countsketch:rows=1", PACK),)))
+            writer = gz.Writer().block(gz.SCHEMA, gz.schema(one, ((text + "/countsketch:rows=1", PACK),)))
+            first = varint(gz.SEEDED | gz.HAS_STEP | 16) + struct.pack("<Q", 7) + varint(0) + bytes(8)  # of its worker
+            writer.block(gz.MESSAGE, first).frame(head + varint(1) + row).frame(b"")
+            path.write_bytes(writer.end())
             for command in (["decompress", path, "-o", self.dir / "y.npz"], ["aggregate", path, "-o", self.dir / "y.npz"],
                             ["decompress", path, "--top=3", "--heavymix", "-o", self.dir / "y.npz"], ["info", "--test", path]):
                 self.refused(BAD_INPUT, *command, says="below a memory")

@@ -147,7 +147,7 @@ class SideInfo(support.CliTest):
         self.refused(BAD_INPUT, "decompress", file, *out, kind, says="of type i8")
         self.refused(BAD_INPUT, "decompress", file, *out, self.write(b"nothing", "nothing"), says="nothing")
         nested = self.file(name="nested.gradz")
-        self.refused(USAGE, "decompress", file, *out, nested, says="needs side information itself")
+        self.refused(USAGE, "decompress", file, *out, nested, says="needs more than itself")
         self.refused(BAD_INPUT, "decompress", file, *out, self.far_side, says="side information")
         cut = self.write(self.compress(self.side, "--scheme", "raw").read_bytes()[:-30], "cut.gradz")
         self.refused(BAD_INPUT, "decompress", file, *out, cut, says="cut.gradz")
