@@ -204,7 +204,7 @@ Command add_bench(CLI::App& root) {
   app.add_option("--size", args->size, "values: the dump's again and again, or its first; 0: all, once [25000000]");
   app.add_option("--seed", args->seed, "seed of the messages [1]");
   app.add_flag("--json", args->json, "for programs, in full precision");
-  app.add_flag("--as-bf16", args->as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
+  app.add_flag("--as-bf16", args->as_bf16, "two-byte void or integer elements of .npy and .npz are bfloat16");
   args->common.declare(app);
   app.footer(
       "One thread unless -T says otherwise. The values lie in memory, as one tensor of float32, and no file is "

@@ -66,7 +66,7 @@ void CodingArguments::declare(CLI::App& app) {
                  "HDF5 attribute with the loss, on the group of each step or around it, for adaquant without loss=... "
                  "(and loss0=..., then that of the first step)");
   app.add_option("--chunk-log2", chunk, "log2 of the elements a chunk, 12 to 22 [18]");
-  app.add_flag("--as-bf16", as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
+  app.add_flag("--as-bf16", as_bf16, "two-byte void or integer elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
 }
 

@@ -169,7 +169,11 @@ std::unique_ptr<StateFile> open_state(const DecompressArguments& args, const Con
   }
   const Message& message = reader.message();
   if (args.state.empty()) {
-    if (message.previous == 0) return nullptr;
+    if (message.previous == 0) {
+      args.common.say("the first of its worker: the next ones need what '" + std::string(memory->name()) +
+                      "' remembers of it, --state FILE");
+      return nullptr;
+    }
     throw Error(Exit::usage, "is decoded with what '" + std::string(memory->name()) +
                                  "' remembers of the messages before it: --state FILE");
   }
@@ -327,7 +331,7 @@ Command add_decompress(CLI::App& root) {
                  "is decoded, or put zero or the side information in its place, and say so [refuse]")
       ->check(CLI::IsMember({"refuse", "keep", "zero", "side"}));
   app.add_flag("--as-bf16", args->as_bf16,
-               "two-byte void or unsigned elements of side information in .npy and .npz are bfloat16");
+               "two-byte void or integer elements of side information in .npy and .npz are bfloat16");
   app.add_option("--at", args->at, "the index set that the message answers (compress --at)");
   app.add_option(
       "--top", args->top,

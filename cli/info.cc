@@ -296,7 +296,7 @@ Command add_info(CLI::App& root) {
   args->side.declare(app, "with --test: the side information of what is coded by ndqsg");
   app.add_option("--at", args->at, "with --test: the index set that the message answers (compress --at)");
   app.add_flag("--as-bf16", args->as_bf16,
-               "two-byte void or unsigned elements of side information in .npy and .npz are bfloat16");
+               "two-byte void or integer elements of side information in .npy and .npz are bfloat16");
   app.add_option("--schema-out", args->schema_out, "write the schema to this file, for --bare");
   app.add_flag("-f,--force", args->force, "replace an existing schema file");
   app.add_flag("--stream", args->stream, "read message after message");

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/side.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/numbers.h"
 #include "codec/number_text.h"
-#include "codec/schemes/grid_quantizer.h"
+#include "codec/registry.h"
 
 namespace gradcodec {
 namespace {
@@ -14,6 +15,12 @@ namespace {
 std::string rounded_up(double number) {
   const double enough = number * 1.001;
   return enough < 1000 ? short_number(enough, 4) : fixed(std::ceil(enough), 0);
+}
+
+// rho is at most what `fine` may be.
+double most_classes() {
+  const std::span<const ParamSpec> params = find_scheme("ndqsg")->params();
+  return std::find_if(params.begin(), params.end(), [](const ParamSpec& spec) { return spec.name == "fine"; })->max;
 }
 
 std::string ndqsg_text(const SideFit& fit, double rho, double range, bool checked) {
@@ -81,7 +88,7 @@ std::string near_enough(const SideFit& fit, bool checked) {
   if (fit.rho() == 0) return "any";
   const std::string with_range =
       ndqsg_text(fit, fit.rho(), fit.range() * fit.least_range(), checked) + " (the same rho)";
-  if (fit.least_rho() > static_cast<double>(kMaxLevel)) return with_range;
+  if (fit.least_rho() > most_classes()) return with_range;
   return ndqsg_text(fit, fit.least_rho(), fit.range() * fit.least_rho() / fit.rho(), checked) +
          " (the same fine step) or " + with_range;
 }

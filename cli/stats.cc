@@ -327,7 +327,7 @@ Command add_stats(CLI::App& root) {
       "--plot", args->plot,
       "draw the values with both fits, and the schemes' error against their coded bits: OUT.svg or OUT.html");
   app.add_flag("-f,--force", args->force, "replace an existing plot");
-  app.add_flag("--as-bf16", args->as_bf16, "two-byte void or unsigned elements of .npy and .npz are bfloat16");
+  app.add_flag("--as-bf16", args->as_bf16, "two-byte void or integer elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", args->drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
   args->common.declare(app);
   app.footer(

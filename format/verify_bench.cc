@@ -168,6 +168,12 @@ std::string StoredBench::outside() const {
 std::string StoredBench::why_not(size_t tensor) const {
   const std::optional<size_t> partner = partners_.in_dump[tensor];
   if (!partner) return "the dump has no such tensor";
+  const Message& message = message_.message();
+  if (message_.choice(tensor).remembers() && message.previous.value_or(0) != 0) {
+    return "coded with what was remembered of the steps before: verify DUMP --scheme S --state FILE, with the state "
+           "from "
+           "before it, tests that";
+  }
   const DType& type = message_.info(tensor).dtype;
   if (dump_.tensors()[*partner].dtype != type) return "the dump's elements are of another type";
   return "";

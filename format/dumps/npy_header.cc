@@ -183,7 +183,8 @@ void apply_descr(std::string_view descr, bool as_bf16, NpyHeader& header) {
   if (type.empty()) fail_bad("descr " + quoted(descr) + " names no element type" + std::string(kMend));
   if (type[0] == 'O') fail_unsupported("object arrays are pickles and are never loaded; save a numeric array");
   header.dtype = parse_type(type, descr);
-  const bool two_bytes = header.dtype == DType{DType::u2, ""} || header.dtype == DType{DType::other, "V2"};
+  const bool two_bytes = header.dtype == DType{DType::u2, ""} || header.dtype == DType{DType::i2, ""} ||
+                         header.dtype == DType{DType::other, "V2"};
   if (as_bf16 && two_bytes) header.dtype = {DType::bf16, ""};
   header.big_endian = order == '>' && header.dtype.word_size() > 1;
 }

@@ -143,6 +143,8 @@ class Numbers(StatsTest):
         x = np.random.default_rng(3).standard_normal((40, 30)).astype(F32)
         x[:, 4] = x[7] = 0
         bits = (x.view(np.uint32) >> 16).astype(np.uint16)
+        self.assertEqual(self.json(self.npy(bits.view("i2")), "--as-bf16")["tensors"],
+                         self.json(self.npy(bits), "--as-bf16")["tensors"])
         tensor = self.json(self.npy(bits), "--as-bf16")["tensors"][0]
         self.assertEqual(tensor["dtype"], "bf16")
         self.assert_numbers(tensor, expected((bits.astype(np.uint32) << 16).view(F32)))

@@ -380,6 +380,14 @@ class States(Verify):
         self.assertEqual(measured(ours), measured(behind))
         self.assertIn("linear x", measured(ours)["weight"])
 
+    def test_a_later_message_is_not_compared_with_its_dump(self):
+        for scheme in ("ef/topk:k=2%", "qsparse:k=2%", "dgc:k=2%"):
+            self.remembering(scheme)
+            report = self.report(OK, self.dir / "m.gradz", "--against", self.step(2))
+            self.assertEqual(report["verdict"] == "broken", False)
+            for entry in report["tensors"]:
+                self.assertIn("what was remembered", entry["checks"][0]["note"] if entry["checks"] else entry["reason"])
+
     def test_a_state_that_is_not_this_steps(self):
         state = self.remembering("ef/topk:k=2%")
         step = self.step(3)
