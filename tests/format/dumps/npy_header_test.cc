@@ -196,7 +196,8 @@ TEST_CASE("npy header: two bytes are bfloat16 only when that is said") {
   CHECK_FALSE(parse_descr("|V2", true).big_endian);
   CHECK(parse_descr(">u2", true).dtype.code == DType::bf16);
   CHECK(parse_descr(">u2", true).big_endian);
-  CHECK(parse_descr("<i2", true).dtype.code == DType::i2);
+  CHECK(parse_descr("<i2").dtype.code == DType::i2);
+  CHECK(parse_descr("<i2", true).dtype.code == DType::bf16);
   CHECK(parse_descr("<f2", true).dtype.code == DType::f2);
   CHECK(parse_descr("|V4", true).dtype.name() == "V4");
 }
