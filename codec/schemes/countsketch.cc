@@ -71,9 +71,9 @@ SketchLayout layout_of(const Params& params, const Inputs& inputs) {
 }
 
 // What is left of a sketch's decoder without the table: what chunks hold.
-class ExceptionsDecoder : public Decoder {
+class BesideTableDecoder : public Decoder {
  public:
-  explicit ExceptionsDecoder(bool of_step) : of_step_(of_step) {}
+  explicit BesideTableDecoder(bool of_step) : of_step_(of_step) {}
 
   Bytes stored() const override { return {}; }
   std::optional<uint64_t> params_size(Range) const override { return 0; }
@@ -105,9 +105,9 @@ class ExceptionsDecoder : public Decoder {
   const bool of_step_;
 };
 
-class SketchDecoder final : public ExceptionsDecoder, public Summable {
+class SketchDecoder final : public BesideTableDecoder, public Summable {
  public:
-  SketchDecoder(Table table, bool of_step) : ExceptionsDecoder(of_step), table_(std::move(table)) {}
+  SketchDecoder(Table table, bool of_step) : BesideTableDecoder(of_step), table_(std::move(table)) {}
 
   Bytes stored() const override {
     Bytes out;
@@ -124,7 +124,7 @@ class SketchDecoder final : public ExceptionsDecoder, public Summable {
   const Summable* summable() const override { return this; }
   Summands summands() const override { return {.kind = Summands::tables}; }
   const Table& table() const override { return table_; }
-  std::unique_ptr<Decoder> without_table() const override { return std::make_unique<ExceptionsDecoder>(of_step()); }
+  std::unique_ptr<Decoder> without_table() const override { return std::make_unique<BesideTableDecoder>(of_step()); }
 
  private:
   void estimate(uint64_t first, std::span<float> out) const override { table_.estimate(first, out); }
