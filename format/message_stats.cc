@@ -109,9 +109,14 @@ class Statistician {
     item.beyond_type = false;
     if (!item.data) return;
     in_tensor(message_.info(item.tensor), [&] {
-      if (message_.side(item.tensor) != nullptr) measure_side(item);
+      if (has_side(item.tensor)) measure_side(item);
       compare(item);
     });
+  }
+
+  // Side information whose distance counts, and not the places of an index set.
+  bool has_side(size_t tensor) const {
+    return message_.side(tensor) != nullptr && message_.choice(tensor).scheme->takes_side();
   }
 
   void measure_side(ChunkWork& item) const {
@@ -197,7 +202,7 @@ class Statistician {
       stats.comparison->unequal += item.unequal;
       stats.comparison->beyond_type += item.beyond_type ? 1 : 0;
       sums_.merge(item.sums);
-      if (message_.side(item.tensor) != nullptr) {
+      if (has_side(item.tensor)) {
         if (!stats.fit) stats.fit.emplace();
         stats.fit->merge(item.fit);
       }

@@ -333,6 +333,7 @@ class Rounds(RoundsTest):
         self.ok("decompress", self.compress(self.dump, "x.gradz", SKETCH), "--top=500", "--indices", indices, "-q")
         answer = self.answer(self.dump, "answer.gradz", indices)
         said = json.loads(self.ok("stats", answer, "--at", indices, "--against", self.dump, "--json").out)
+        self.assertNotIn(b"side information", self.ok("stats", answer, "--at", indices, "--against", self.dump).out)
         exact = self.decompress(answer, "y.npz", "--at", indices)
         missing = sum(((exact[name].astype("f8") - x)**2).sum() for name, x in self.tensors.items())
         whole = sum((x.astype("f8")**2).sum() for x in self.tensors.values())
