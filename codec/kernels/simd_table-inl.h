@@ -8,6 +8,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gradcodec::kernels::HWY_NAMESPACE {
 namespace {
 
+// It is the end of one source, and no header. NOLINTNEXTLINE(misc-definitions-in-headers)
 const GRADCODEC_SIMD_TABLE* get_table() {
 #if HWY_TARGET == HWY_SCALAR || defined(GRADCODEC_SIMD_NONE)
   return nullptr;
@@ -25,6 +26,7 @@ namespace gradcodec::kernels {
 
 HWY_EXPORT(get_table);
 
+// NOLINTNEXTLINE(misc-definitions-in-headers)
 const GRADCODEC_SIMD_TABLE* GRADCODEC_SIMD_CHOSEN() { return HWY_DYNAMIC_DISPATCH(get_table)(); }
 
 }  // namespace gradcodec::kernels
