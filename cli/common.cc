@@ -88,8 +88,9 @@ std::unique_ptr<Source> open_dump(const std::shared_ptr<RandomFile>& file, const
 void require_apart(const std::vector<std::string>& outputs) {
   std::set<std::filesystem::path> seen;
   for (const std::string& output : outputs) {
-    std::error_code ignored;
-    if (output.empty() || seen.insert(std::filesystem::weakly_canonical(output, ignored)).second) continue;
+    std::error_code failed;
+    const std::filesystem::path place = std::filesystem::weakly_canonical(output, failed);
+    if (output.empty() || seen.insert(failed ? std::filesystem::path(output) : place).second) continue;
     throw Error(Exit::usage,
                 std::string(output == "-" ? "two outputs go to standard output" : "is two outputs at once") +
                     ": name another one")

@@ -269,8 +269,8 @@ std::shared_ptr<const IndexSet> answered_set(const DecompressArguments& args, De
 }
 
 int run_decompress(DecompressArguments args) {
-  check_heaviest(args);
   if (args.to_stdout) args.output = "-";
+  check_heaviest(args);
   if (!args.max_output.empty()) parse_size(args.max_output, "--max-output");  // refused before anything is read
   args.opened = args.side.open(args.input, args.as_bf16, args.common);
   DecompressOptions options = options_of(args);

@@ -322,6 +322,7 @@ void StateFile::read(uint64_t memory) {
   check_tensors(reader.schema(), remembered_);
   take_vectors(input, reader, remembered_, memory);
   facts_ = found;
+  if (facts_.previous != 0) created_ = false;  // another process has used it since
 }
 
 void StateFile::check(const StateDemand& demand) const {

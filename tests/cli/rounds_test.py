@@ -249,6 +249,7 @@ class Rounds(RoundsTest):
         self.refused(USAGE, "decompress", file, "--top=5", "--only=a", "-o", out, says="--only")
         for twice in ((out, out), (out, self.dir / "." / "y"), ("-", "-")):
             self.refused(USAGE, "decompress", file, "--top=5", "--indices", twice[0], "-o", twice[1], says="two outputs")
+        self.refused(USAGE, "decompress", file, "--top=5", "--indices=-", "-c", says="two outputs")
         for top in ("0", "-1", "101%", "x", "1.5"):
             self.refused(USAGE, "decompress", file, f"--top={top}", "-o", out)
         self.refused(USAGE, "compress", self.dump, "-o", out, "--scheme=at", says="--at")
