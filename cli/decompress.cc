@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/common.h"
@@ -10,6 +11,7 @@
 #include "format/crew.h"
 #include "format/dumps/open.h"
 #include "format/heaviest.h"
+#include "format/salvage.h"
 #include "format/state.h"
 
 namespace gradcodec {
@@ -19,7 +21,8 @@ struct DecompressArguments {
   CommonOptions common;
   SideArguments side;
   std::shared_ptr<const SideInfo> opened = {};
-  std::string input, output, only, dtype, to, schema, max_output, state, at, top, indices, on_overload = "refuse";
+  std::string input, output, only, dtype, to, schema, max_output, state, at, top, indices, salvage,
+      on_overload = "refuse";
   bool force = false, to_stdout = false, stream = false, as_bf16 = false, heavymix = false;
 };
 
@@ -122,8 +125,7 @@ void write_dump(const DecompressArguments& args, const DecompressOptions& option
   const std::optional<DumpKind> named = kind_named(args.to);
   const DumpKind kind = named ? *named : dump_kind_of(path).value_or(schema.origin);
   const bool whole = tensors.size() == schema.tensors.size();
-  if (!whole && !tree.empty())
-    args.common.say("attributes and links are left out, as --only takes a part of the tensors");
+  if (!whole && !tree.empty()) args.common.say("attributes and links are left out, as not all tensors are taken");
   if (kind != DumpKind::hdf5) say_what_stays(args.common, tree);
 
   Progress progress;
@@ -259,6 +261,59 @@ void check_heaviest(const DecompressArguments& args) {
   if (!args.indices.empty() && !args.output.empty()) require_apart({args.indices, args.output});
 }
 
+// "chunk 3 of 9, elements 524288 to 786431 of 2000000"
+std::string loss_text(const Loss& loss, const TensorInfo& info) {
+  std::string text = loss.first == 0 && loss.last + 1 == loss.chunks ? "all of it, "
+                     : loss.first == loss.last
+                         ? "chunk " + std::to_string(loss.first + 1)
+                         : "chunks " + std::to_string(loss.first + 1) + " to " + std::to_string(loss.last + 1);
+  if (text.back() != ' ') text += " of " + std::to_string(loss.chunks) + ", ";
+  if (loss.elements.count == 0) return text + "no elements";
+  return text + "elements " + std::to_string(loss.elements.first) + " to " +
+         std::to_string(loss.elements.first + loss.elements.count - 1) + " of " + std::to_string(info.size());
+}
+
+// What is intact of a damaged file, as a dump. Returns whether that is all of it.
+bool decompress_salvaged(const DecompressArguments& args, DecompressOptions options, const IndexSet* set) {
+  const std::shared_ptr<const RandomFile> file = RandomFile::open(args.input);
+  return in_file(file->name(), [&] {
+    const DamagedFile damaged(file, options.memory);
+    for (const std::string& note : damaged.notes()) args.common.warn(note);
+    const Schema& schema = damaged.schema();
+    check_answer(schema, damaged.message(), set);
+    if (args.opened) args.opened->check(schema, damaged.message());
+    Progress looking;
+    looking.total = total_bytes(schema);
+    Salvager salvager = [&] {
+      const ProgressLine line(looking, args.common.quiet);
+      return Salvager(damaged, options, looking);
+    }();
+    const bool omits = args.salvage == "omit";
+    for (const Loss& loss : salvager.losses()) {
+      const TensorInfo& info = schema.tensors[loss.tensor].info;
+      args.common.warn("tensor '" + escaped(info.name) + "' lost " + loss_text(loss, info) + ": " + loss.why);
+    }
+    DecompressOptions written = options;
+    if (omits) {
+      std::set<std::string> intact;
+      for (size_t i = 0; i < schema.tensors.size(); ++i) {
+        if (salvager.is_intact(i)) intact.insert(schema.tensors[i].info.name);
+      }
+      written.wanted = [&, intact](const TensorInfo& info) {
+        return options.wanted(info) && intact.contains(info.name);
+      };
+    }
+    const InputStream input(file);
+    write_dump(args, written, input, schema, damaged.tree(), 0, nullptr,
+               [&](Sink* sink, Progress& progress) { salvager.write(omits, *sink, progress); });
+    if (!salvager.losses().empty()) {
+      args.common.warn(omits ? "tensors of which something was lost are left out"
+                             : "zeros are in the place of what was lost");
+    }
+    return salvager.losses().empty();
+  });
+}
+
 // The set that the message answers; null if none is given.
 std::shared_ptr<const IndexSet> answered_set(const DecompressArguments& args, DecompressOptions& options) {
   if (args.at.empty()) return nullptr;
@@ -271,6 +326,9 @@ std::shared_ptr<const IndexSet> answered_set(const DecompressArguments& args, De
 int run_decompress(DecompressArguments args) {
   if (args.to_stdout) args.output = "-";
   check_heaviest(args);
+  if (!args.salvage.empty() && (args.stream || !args.schema.empty() || !args.state.empty() || !args.top.empty())) {
+    throw Error(Exit::usage, "--salvage is for one file: without --stream, --schema, --state and --top");
+  }
   if (!args.max_output.empty()) parse_size(args.max_output, "--max-output");  // refused before anything is read
   args.opened = args.side.open(args.input, args.as_bf16, args.common);
   DecompressOptions options = options_of(args);
@@ -286,6 +344,8 @@ int run_decompress(DecompressArguments args) {
     decompress_heaviest(args, options, set.get());
     return 0;
   }
+  if (!args.salvage.empty())
+    return decompress_salvaged(args, options, set.get()) ? 0 : static_cast<int>(Exit::check_failed);
   InputStream input(args.input);
   try {
     if (!args.schema.empty()) {
@@ -323,6 +383,11 @@ Command add_decompress(CLI::App& root) {
       "what the decoder remembers from step to step (diana); made by the first one, replaced with each dump");
   app.add_option("--max-output", args->max_output, "refuse to write more than this many bytes of elements");
   app.add_flag("--stream", args->stream, "read message after message, each into a dump of its own");
+  app.add_flag(
+         "--salvage{zero}", args->salvage,
+         "of a damaged file all that is intact; what is lost is listed, and is 0 (--salvage=zero), or its tensors are "
+         "left out (--salvage=omit)")
+      ->check(CLI::IsMember({"zero", "omit"}));
   app.add_option("--schema", args->schema, "the schema file of a bare message");
   args->side.declare(app,
                      "for what is coded by ndqsg: a dump or .gradz file with tensors of the same names and shapes");
@@ -349,6 +414,7 @@ Command add_decompress(CLI::App& root) {
       "  gradcodec decompress sum.gradz --top 50000 --indices round.indices\n"
       "  gradcodec decompress - < g.gradz > g.npy\n"
       "  gradcodec decompress w2.gradz --side-info w1.npz\n"
+      "  gradcodec decompress damaged.gradz -o rest.npz --salvage\n"
       "  cat a.gradz b.gradz | gradcodec decompress - --stream -o 'step{}.npz'");
   return {&app, [args] { return run_decompress(*args); }};
 }

@@ -42,7 +42,8 @@ bool may_take_side(const Schema& schema) {
   });
 }
 
-// Whether one of the schemes in the text is `sum`.
+}  // namespace
+
 bool has_sum(std::string_view text) {
   while (true) {
     const size_t end = text.find('/');
@@ -51,8 +52,6 @@ bool has_sum(std::string_view text) {
     text.remove_prefix(end + 1);
   }
 }
-
-}  // namespace
 
 Schema plan_schema(const Source& source, const CompressOptions& options) {
   Schema schema;

@@ -161,6 +161,9 @@ void compare_digests(const Schema& schema, const DecompressOptions& options, std
 // no scheme takes some. A state, which draws nothing, has no keys.
 MessageId id_of(const Schema& schema, const Message& message, FileKind kind = FileKind::message);
 
+// Whether one of the schemes in the text is `sum`.
+bool has_sum(std::string_view text);
+
 // That a file holds tensors, a message's or those of a sum, whose schemes are `sum`, and raw where there are no floats.
 // Throws Error(usage) naming what it is else, Error(bad_input) for schemes of the other kind.
 void check_holds_tensors(FileKind kind, const Schema& schema);

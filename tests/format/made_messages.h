@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -103,6 +105,42 @@ inline std::vector<float> made_values(size_t n, uint32_t key = 1) {
   }
   return out;
 }
+
+// Every edge: several chunks, one element, none, rank 0, exceptions, raw, narrow and wide types, a constant.
+inline MemorySource edges() {
+  MemorySource source;
+  std::vector<float> special = made_values(5000, 3);
+  special[7] = std::numeric_limits<float>::quiet_NaN();
+  special[4096] = -std::numeric_limits<float>::infinity();
+  source.add_values("long", "f4", {3, 3000}, made_values(9000));
+  source.add_values("one", "f4", {1}, {0.5F});
+  source.add_values("none", "f4", {0, 3}, {});
+  source.add_values("scalar", "f4", {}, {-2.0F});
+  source.add_values("special", "f4", {5000}, special);
+  source.add_values("half", "f2", {4100}, made_values(4100, 4));
+  source.add_values("brain", "bf16", {4100}, made_values(4100, 5));
+  source.add_values("double", "f8", {10}, made_values(10, 6));
+  source.add_values("zeros", "f4", {100}, std::vector<float>(100, 0.0F));
+  Bytes integers(4 * 4099);
+  for (size_t i = 0; i < integers.size(); ++i) integers[i] = static_cast<std::byte>(i * i >> 3);
+  source.add("integers", "i4", {4099}, integers);
+  source.add("text", "S3", {2}, Bytes(6, std::byte{'a'}));
+  return source;
+}
+
+// What decompress writes, by tensor.
+class MemorySink final : public Sink {
+ public:
+  void begin(const TensorInfo& info) override { current_ = &elements[info.name]; }
+  void write(ByteView bytes) override { put_bytes(*current_, bytes); }
+  void end() override {}
+  void finish() override {}
+
+  std::map<std::string, Bytes> elements;
+
+ private:
+  Bytes* current_ = nullptr;
+};
 
 inline CompressOptions options_for(const std::string& scheme, const std::string& coder = "pack") {
   CompressOptions options;
