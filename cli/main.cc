@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cfenv>
@@ -70,7 +72,16 @@ std::string usage_text(const CLI::ParseError& error, int argc, char** argv) {
   return text + " (gradcodec " + command + "--help)";
 }
 
+// A closed standard stream is opened the wrong way round: using it stays an error, and no file of ours takes its
+// number, into which messages would be written.
+void hold_standard_streams() {
+  for (int fd = 0; fd < 3; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+  }
+}
+
 int run_main(int argc, char** argv) {
+  hold_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);  // writing says so instead, and what is unfinished is cleaned up
   CLI::App app("Compresses gradients under a scheme that keeps its promises, into real bytes.", "gradcodec");

@@ -157,7 +157,7 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
 
 SchemeChoice parse(std::string_view text, bool encoding) {
   if (text.find('+') != std::string_view::npos)
-    fail("'+' stands for sums of schemes, which this version does not have");
+    fail("'+' stands for sums of schemes, which this version does not have; a number is written without it: 1e3");
   std::optional<std::string_view> inner;
   if (const size_t slash = text.find('/'); slash != std::string_view::npos) {
     inner = text.substr(slash + 1);
