@@ -46,27 +46,29 @@ std::string bits_text(uint64_t bytes, uint64_t values) {
   return values == 0 ? "-" : fixed(8 * static_cast<double>(bytes) / static_cast<double>(values), 3);
 }
 
+// A file may hold millions of tensors: of none more than what is read is kept, so that --memory bounds it.
 void print_tensors(const Schema& schema, const std::vector<TensorTally>& tallies) {
-  std::vector<std::vector<std::string>> rows = {
-      {"tensor", "type", "shape", "scheme", "parameters", "coder", "frames", "bytes", "bits/value"}};
-  for (size_t i = 0; i < schema.tensors.size(); ++i) {
-    const SchemaTensor& tensor = schema.tensors[i];
-    const StoredScheme& scheme = schema.schemes[tensor.scheme];
-    std::vector<std::string> row = {escaped(tensor.info.name),
-                                    tensor.info.dtype.name(),
-                                    shape_text(tensor.info.shape),
-                                    scheme.text,
-                                    tallies.empty() ? "" : tallies[i].params,
-                                    coder_text(scheme.coder)};
-    if (!tallies.empty()) {
-      row.push_back(with_commas(tallies[i].frames));
-      row.push_back(with_commas(tallies[i].bytes()));
-      row.push_back(bits_text(tallies[i].bytes(), tensor.info.size()));
+  const auto row_at = [&](size_t number) -> std::vector<std::string> {
+    std::vector<std::string> row = {"tensor", "type",   "shape", "scheme",    "parameters",
+                                    "coder",  "frames", "bytes", "bits/value"};
+    if (number > 0) {
+      const SchemaTensor& tensor = schema.tensors[number - 1];
+      const StoredScheme& scheme = schema.schemes[tensor.scheme];
+      const TensorTally tally = tallies.empty() ? TensorTally() : tallies[number - 1];
+      row = {escaped(tensor.info.name),
+             tensor.info.dtype.name(),
+             shape_text(tensor.info.shape),
+             scheme.text,
+             tally.params,
+             coder_text(scheme.coder),
+             with_commas(tally.frames),
+             with_commas(tally.bytes()),
+             bits_text(tally.bytes(), tensor.info.size())};
     }
-    rows.push_back(std::move(row));
-  }
-  if (tallies.empty()) rows[0].resize(6);
-  print_table(rows, 6);
+    if (tallies.empty()) row.resize(6);
+    return row;
+  };
+  print_table(schema.tensors.size() + 1, row_at, 6);
 }
 
 // As programs read it.
@@ -114,32 +116,39 @@ void print_message(const ContainerReader& reader, const std::vector<TensorTally>
   print_table(rows, 1);
 }
 
-Json tensors_json(const Schema& schema, const std::vector<TensorTally>& tallies) {
-  Json out = Json::array();
-  for (size_t i = 0; i < schema.tensors.size(); ++i) {
-    const SchemaTensor& tensor = schema.tensors[i];
-    const StoredScheme& scheme = schema.schemes[tensor.scheme];
-    Json entry = {{"name", tensor.info.name},
-                  {"dtype", tensor.info.dtype.name()},
-                  {"shape", tensor.info.shape},
-                  {"scheme", scheme.text},
-                  {"coder", coder_text(scheme.coder)}};
-    if (!tallies.empty()) {
-      const TensorTally& tally = tallies[i];
-      entry["parameters"] = tally.params;
-      entry["frames"] = tally.frames;
-      entry["bytes"] = tally.bytes();
-      entry["payload_bytes"] = tally.payload;
-      entry["constant_chunks"] = tally.constant;
-      entry["stored_chunks"] = tally.stored;
-      entry["exceptions"] = tally.exceptions;
-    }
-    out.push_back(std::move(entry));
-  }
+Json tensor_json(const Schema& schema, const std::vector<TensorTally>& tallies, size_t i) {
+  const SchemaTensor& tensor = schema.tensors[i];
+  const StoredScheme& scheme = schema.schemes[tensor.scheme];
+  Json out = {{"name", tensor.info.name},
+              {"dtype", tensor.info.dtype.name()},
+              {"shape", tensor.info.shape},
+              {"scheme", scheme.text},
+              {"coder", coder_text(scheme.coder)}};
+  if (tallies.empty()) return out;
+  const TensorTally& tally = tallies[i];
+  out["parameters"] = tally.params;
+  out["frames"] = tally.frames;
+  out["bytes"] = tally.bytes();
+  out["payload_bytes"] = tally.payload;
+  out["constant_chunks"] = tally.constant;
+  out["stored_chunks"] = tally.stored;
+  out["exceptions"] = tally.exceptions;
   return out;
 }
 
-Json message_json(const ContainerReader& reader, const std::vector<TensorTally>& tallies) {
+// One object: what `head` has, the tensors, one at a time, and what `tail` has, if anything.
+void print_json(const Json& head, const Schema& schema, const std::vector<TensorTally>& tallies, const Json& tail) {
+  const std::string before = head.dump(2), after = tail.dump(2);
+  std::printf("%s,\n  \"tensors\": [", before.substr(0, before.size() - 2).c_str());
+  for (size_t i = 0; i < schema.tensors.size(); ++i) {
+    std::string text = tensor_json(schema, tallies, i).dump(2);
+    for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 5) text.insert(at + 1, 4, ' ');
+    std::printf("%s\n    %s", i == 0 ? "" : ",", text.c_str());
+  }
+  std::printf("%s]%s\n", schema.tensors.empty() ? "" : "\n  ", tail.empty() ? "\n}" : ("," + after.substr(1)).c_str());
+}
+
+Json head_json(const ContainerReader& reader) {
   const Schema& schema = reader.schema();
   const Message& message = reader.message();
   Json out = {
@@ -151,12 +160,13 @@ Json message_json(const ContainerReader& reader, const std::vector<TensorTally>&
   if (message.side) out["beside"] = check_text(*message.side);
   out["check"] = check_text(reader.end_check());
   if (!reader.metadata().empty()) out["metadata"] = Json::parse(metadata_json(reader.metadata()));
-  out["tensors"] = tensors_json(schema, tallies);
-  Json parts = Json::object();
-  for (const auto& [name, bytes] : parts_of(reader.accounts())) parts[name] = bytes;
-  out["parts"] = parts;
-  out["total_bytes"] = reader.accounts().total();
   return out;
+}
+
+Json tail_json(const Accounts& accounts) {
+  Json parts = Json::object();
+  for (const auto& [name, bytes] : parts_of(accounts)) parts[name] = bytes;
+  return {{"parts", parts}, {"total_bytes", accounts.total()}};
 }
 
 // Tensors that cannot be decoded without what was remembered of the messages before.
@@ -208,12 +218,11 @@ std::vector<TensorTally> read_message(const InfoArguments& args, InputStream& in
 void show_schema_file(const InfoArguments& args, const InputStream& input, ContainerReader& reader) {
   reader.expect_end_of_input();
   if (args.json) {
-    const Json out = {{"kind", "schema"},
-                      {"origin", origin_text(reader.schema().origin)},
-                      {"chunk_log2", reader.schema().chunk_log2},
-                      {"digest", std::to_string(schema_digest(reader.schema()))},
-                      {"tensors", tensors_json(reader.schema(), {})}};
-    std::printf("%s\n", out.dump(2).c_str());
+    print_json({{"kind", "schema"},
+                {"origin", origin_text(reader.schema().origin)},
+                {"chunk_log2", reader.schema().chunk_log2},
+                {"digest", std::to_string(schema_digest(reader.schema()))}},
+               reader.schema(), {}, Json::object());
     return;
   }
   std::printf("%s: a schema, digest %llu\n\n", escaped(input.name()).c_str(),
@@ -244,13 +253,13 @@ void show_message(const InfoArguments& args, InputStream& input, ContainerReader
     output.commit();
   }
   if (args.json) {
-    Json out = message_json(reader, tallies);
+    Json tail = tail_json(reader.accounts());
     if (args.test) {
       Json names = Json::array();
       for (const size_t tensor : unsettled.without_side) names.push_back(reader.schema().tensors[tensor].info.name);
-      out["not_decoded"] = std::move(names);
+      tail["not_decoded"] = std::move(names);
     }
-    std::printf("%s\n", out.dump(2).c_str());
+    print_json(head_json(reader), reader.schema(), tallies, tail);
   } else {
     std::printf("%s: %s%s bytes, ", escaped(input.name()).c_str(),
                 reader.kind() == FileKind::message ? "" : (std::string(kind_text(reader.kind())) + " of ").c_str(),

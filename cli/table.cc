@@ -7,11 +7,19 @@
 namespace gradcodec {
 
 void print_table(const std::vector<std::vector<std::string>>& rows, size_t left) {
-  std::vector<size_t> widths(rows[0].size());
-  for (const auto& row : rows) {
+  print_table(
+      rows.size(), [&](size_t i) { return rows[i]; }, left);
+}
+
+void print_table(size_t count, const std::function<std::vector<std::string>(size_t)>& row_at, size_t left) {
+  std::vector<size_t> widths;
+  for (size_t number = 0; number < count; ++number) {
+    const std::vector<std::string> row = row_at(number);
+    widths.resize(row.size());
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
-  for (const auto& row : rows) {
+  for (size_t number = 0; number < count; ++number) {
+    const std::vector<std::string> row = row_at(number);
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string pad(widths[i] - row[i].size(), ' ');
