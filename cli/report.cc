@@ -78,17 +78,19 @@ bool print_part(const Section& section, int part, bool first) {
     any |= table == part;
   }
   if (!any) return false;
-  std::vector<std::vector<std::string>> rows(1 + section.rows.size());
   size_t left = 0;
-  for (const size_t i : chosen) {
-    rows[0].push_back(section.columns[i].heading);
-    left += section.columns[i].table == kEveryTable ? 1 : 0;
-    for (size_t row = 0; row < section.rows.size(); ++row)
-      rows[row + 1].push_back(cell_text(section.rows[row][i], section.columns[i].digits));
-  }
+  for (const size_t i : chosen) left += section.columns[i].table == kEveryTable ? 1 : 0;
+  const auto row_at = [&](size_t number) {
+    std::vector<std::string> row;
+    for (const size_t i : chosen) {
+      const Column& column = section.columns[i];
+      row.push_back(number == 0 ? column.heading : cell_text(section.rows[number - 1][i], column.digits));
+    }
+    return row;
+  };
   std::printf("\n");
   if (first && !section.title.empty()) std::printf("%s\n", section.title.c_str());
-  print_table(rows, left);
+  print_table(1 + section.rows.size(), row_at, left);
   return true;
 }
 

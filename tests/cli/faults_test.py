@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Faults that users reported against tools of this kind, where no other test has them; tests/faults.md lists all."""
+import ast
 import io
 import json
 import os
+import re
 import resource
 import signal
 import struct
@@ -53,7 +55,7 @@ def odd_tensors():
             "matrix": rng.standard_normal((30, 50)).astype(F32)}
 
 
-class Zip(support.CliTest):
+class ZipTest(support.CliTest):
     def zip(self, *members, name="x.npz", method=zipfile.ZIP_STORED):
         path = self.dir / name
         with zipfile.ZipFile(path, "w", method) as archive, warnings.catch_warnings():
@@ -62,6 +64,41 @@ class Zip(support.CliTest):
                 archive.writestr(member, data)
         return path
 
+    def many(self, count):
+        """An .npz of `count` scalars, the values their numbers."""
+        head, out, directory = npy_bytes(F32(0))[:-4], bytearray(), bytearray()
+        for i in range(count):
+            name, data = b"t%07d.npy" % i, head + struct.pack("<f", i)
+            sizes = len(data), len(data), len(name)
+            common = struct.pack("<HHHIIIIHH", 20, 0, 0, 0x00210000, zlib.crc32(data), *sizes, 0)
+            directory += b"PK\1\2" + struct.pack("<H", 20) + common + bytes(10) + struct.pack("<I", len(out)) + name
+            out += b"PK\3\4" + common + name + data
+        at = len(out)
+        out += directory + b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, count, count, len(directory), at)
+        out += b"PK\6\7" + struct.pack("<IQI", 0, at + len(directory), 1)
+        out += b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 65535, 65535, 2**32 - 1, 2**32 - 1, 0)
+        return self.write(out, "m.npz")
+
+    def many_tensors(self, count, seconds):
+        """There and back, in half a GiB and a kilobyte of memory a tensor and `seconds` of CPU time a command."""
+        limits = {"memory": (512 << 20) + 1024 * count, "cpu": seconds, "timeout": 20 * seconds}
+        packed, back, one = self.dir / "m.gradz", self.dir / "back.npz", self.dir / "one.npy"
+        self.ok("compress", self.many(count), "-q", "-T2", "-o", packed, "--scheme=raw", **limits)
+        self.assertLess(packed.stat().st_size, 48 * count)
+        self.ok("decompress", packed, "-q", "-T2", "-o", back, **limits)
+        with np.load(back) as arrays:
+            self.assertEqual(len(arrays.files), count)
+            for i in (0, 1, count // 2, count - 1):
+                self.assertEqual(arrays[f"t{i:07}"], F32(i))
+        self.ok("decompress", packed, "-q", "-o", one, f"--only=t{count - 1:07}", **limits)
+        self.assertEqual(np.load(one), F32(count - 1))
+        self.ok("aggregate", packed, packed, "-q", "-f", "-T2", "-o", back, **limits)
+        limits["memory"] = support.start_up_memory() + (16 << 20) + 320 * count
+        for options in ([], ["--json", "--test"]):
+            self.assertIn(f"t{count - 1:07}".encode(), self.ok("info", "-T1", packed, *options, **limits).out)
+
+
+class Zip(ZipTest):
     def test_orders_byte_orders_and_versions_are_numpys(self):
         rng = np.random.default_rng(2)
         members, expected = [], {}
@@ -116,7 +153,8 @@ class Zip(support.CliTest):
                      self.dir / "o", says="twice")
         # Its name in NumPy would be that of a.npy.
         self.refused(UNSUPPORTED, "compress", self.zip(("a", one), ("a.npy", two)), "-o", self.dir / "o", says="'a'")
-        decoded = self.decompress(self.compress(self.zip(("a.npy", one), ("A.npy", two)), "--scheme=raw"), suffix=".npz")
+        packed = self.compress(self.zip(("a.npy", one), ("A.npy", two)), "--scheme=raw")
+        decoded = self.decompress(packed, suffix=".npz")
         self.assertEqual({name: float(x[0]) for name, x in decoded.items()}, {"a": 1, "A": 2})
 
     def test_ranks_from_0_to_32(self):
@@ -134,37 +172,12 @@ class Zip(support.CliTest):
         path = self.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + bytes(4), "33.npy")
         self.refused(BAD_INPUT, "compress", path, "-o", self.dir / "o", says="32 dimensions")
 
-    def many(self, count):
-        """An .npz of `count` scalars, the values their numbers."""
-        head, out, directory = npy_bytes(F32(0))[:-4], bytearray(), bytearray()
-        for i in range(count):
-            name, data = b"t%07d.npy" % i, head + struct.pack("<f", i)
-            common = struct.pack("<HHHIIIIHH", 20, 0, 0, 0x00210000, zlib.crc32(data), len(data), len(data), len(name), 0)
-            directory += b"PK\1\2" + struct.pack("<H", 20) + common + bytes(10) + struct.pack("<I", len(out)) + name
-            out += b"PK\3\4" + common + name + data
-        at = len(out)
-        out += directory + b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, count, count, len(directory), at)
-        out += b"PK\6\7" + struct.pack("<IQI", 0, at + len(directory), 1)
-        return self.write(out + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 65535, 65535, 2**32 - 1, 2**32 - 1, 0), "m.npz")
-
-    def many_tensors(self, count, seconds):
-        """There and back, in 64 MiB and a kilobyte of memory a tensor and `seconds` of CPU time a command."""
-        limits = {"memory": (512 << 20) + 1024 * count, "cpu": seconds, "timeout": 20 * seconds}
-        packed, back, one = self.dir / "m.gradz", self.dir / "back.npz", self.dir / "one.npy"
-        self.ok("compress", self.many(count), "-q", "-T2", "-o", packed, "--scheme=raw", **limits)
-        self.assertLess(packed.stat().st_size, 48 * count)
-        self.ok("decompress", packed, "-q", "-T2", "-o", back, **limits)
-        with np.load(back) as arrays:
-            self.assertEqual(len(arrays.files), count)
-            for i in (0, 1, count // 2, count - 1):
-                self.assertEqual(arrays[f"t{i:07}"], F32(i))
-        self.ok("decompress", packed, "-q", "-o", one, f"--only=t{count - 1:07}", **limits)
-        self.assertEqual(np.load(one), F32(count - 1))
-        self.ok("aggregate", packed, packed, "-q", "-f", "-T2", "-o", back, **limits)
-        self.assertIn(f"t{count - 1:07}".encode(), self.ok("info", "--test", packed, **limits).out)
-
     def test_20_000_tensors_of_one_element(self):
         self.many_tensors(20_000, 10)
+        packed, room = self.dir / "m.gradz", support.start_up_memory() + (16 << 20) + 3072 * 20_000
+        for options in ([], ["--json"], ["--csv"]):
+            self.assertIn(b"t0019999", self.ok("stats", "-T1", packed, *options, memory=room).out)
+        self.refused(LIMIT, "stats", packed, "--memory=40M", says="--memory")
 
 
 class Hdf5(support.CliTest):
@@ -297,7 +310,8 @@ class Numbers(support.CliTest):
 
             def check(scheme):
                 packed = self.dir / f"{scheme.replace('/', '+')}.gradz"
-                for call in (["compress", source, "-q", "-f", "-o", packed, "--scheme", scheme], ["info", "--test", packed]):
+                for call in (["compress", source, "-q", "-f", "-o", packed, "--scheme", scheme],
+                             ["info", "--test", packed]):
                     done = run(*call, env={"LD_PRELOAD": str(library)})
                     if done.code:
                         return f"{how} {scheme}: {done.code} {done.err}"
@@ -308,7 +322,8 @@ class Numbers(support.CliTest):
     def test_every_scheme_is_scale_equivariant(self):
         rng = np.random.default_rng(3)
         rows = np.exp2(rng.integers(-6, 6, (30, 1))).astype(F32)
-        tensors = {"flat": rng.standard_normal(3000).astype(F32), "rows": rng.standard_normal((30, 40)).astype(F32) * rows}
+        tensors = {"flat": rng.standard_normal(3000).astype(F32),
+                   "rows": rng.standard_normal((30, 40)).astype(F32) * rows}
 
         def check(scheme):
             first = None
@@ -433,7 +448,8 @@ class Streams(support.CliTest):
 
     def writers(self):
         """Commands that write a file `o`, with any suffix."""
-        dump, state, trace = "g.npy", ["--scheme=ef/dither:nmse=0.1", "--state=o.state"], ["t.npz", "--scheme=dqsg:levels=5"]
+        dump, trace = "g.npy", ["t.npz", "--scheme=dqsg:levels=5"]
+        state = ["--scheme=ef/dither:nmse=0.1", "--state=o.state"]
         yield from (["compress", dump, "-o", "o.gradz"], ["compress", dump, "-o", "o.gradz", "--scheme=raw"],
                     ["compress", dump, "-o", "o.gradz", *state], ["decompress", "g.gradz", "-o", "o.npy"],
                     ["decompress", "g.gradz", "-o", "o.npz"], ["decompress", "g.gradz", "-o", "o.h5"],
@@ -468,8 +484,9 @@ class Streams(support.CliTest):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the program must do without its parent's help
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        env = {**os.environ, "TMPDIR": str(self.dir)}
         for command in self.writers():
-            self.assert_disk_full(self.call(command, preexec_fn=limit, env={**os.environ, "TMPDIR": str(self.dir)}), command)
+            self.assert_disk_full(self.call(command, preexec_fn=limit, env=env), command)
 
     def test_a_small_disk(self):
         disk = self.dir / "disk"
@@ -507,7 +524,8 @@ class Streams(support.CliTest):
             self.assertIn(b"cannot be written", done.stderr, command)
             read, write = os.pipe()
             os.close(read)
-            done = self.call([*command, *(["-q"] if command[0] in ("compress", "replay", "bench") else [])], stdout=write)
+            quiet = ["-q"] if command[0] in ("compress", "replay", "bench") else []
+            done = self.call([*command, *quiet], stdout=write)
             os.close(write)
             self.assertEqual((done.returncode, done.stderr), (CLOSED_PIPE, b""), command)
 
@@ -525,7 +543,8 @@ class Streams(support.CliTest):
             (self.dir / "whole").unlink()
             for closed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
                 done = subprocess.run([PROGRAM, *map(str, call), "o"], cwd=self.dir, timeout=60, check=False,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=lambda: [os.close(fd) for fd in closed])
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      preexec_fn=lambda: [os.close(fd) for fd in closed])
                 self.assertEqual(done.returncode, OK, (call, closed))
                 self.assertTrue((self.dir / "o").read_bytes() == whole, (call, closed))
                 (self.dir / "o").unlink()
@@ -562,7 +581,8 @@ class Streams(support.CliTest):
         self.npy(F32([1, 2, 3]), "g.npy")
         for name in ("g", "h"):
             self.compress(self.source, "--scheme=dqsg:levels=5", f"--seed={ord(name)}", to=self.dir / f"{name}.gradz")
-        for command in (*self.readers("g.gradz"), *self.writers(), ["verify", "t.npz", "--scheme=dqsg:levels=5", "--seed=1"],
+        for command in (*self.readers("g.gradz"), *self.writers(),
+                        ["verify", "t.npz", "--scheme=dqsg:levels=5", "--seed=1"],
                         ["replay", "t.npz", "--scheme=dqsg:levels=5", "--json"]):
             outputs = set()
             for threads in ("-T1", "-T64", "-T1000"):
@@ -589,7 +609,8 @@ class Streams(support.CliTest):
                             (["replay", "--json", *scheme, "-q"], "t.npz"),
                             (["verify", *scheme, "--seed", "1", "--trials", "8"], "t.npz")):
             command, *options = words
-            printed = {self.ok(*call, cwd=self.dir).out for call in ([command, path, *options], [command, *options, path])}
+            calls = [command, path, *options], [command, *options, path]
+            printed = {self.ok(*call, cwd=self.dir).out for call in calls}
             self.assertEqual(len(printed), 1, words)
 
     def test_no_progress_in_a_log(self):
@@ -616,13 +637,14 @@ class Streams(support.CliTest):
 
         secret = self.compress(self.source, "--scheme=raw", to=self.dir / "secret.gradz")
         secret.chmod(0o600)
-        for mask, expected in ((0o022, 0o600), (0o077, 0o600), (0, 0o600)):
-            calls = [["aggregate", "g.gradz", "secret.gradz", "-o", "o.npy"], ["decompress", "secret.gradz", "-o", "o.h5"],
+        for mask in (0o022, 0o077, 0):
+            calls = [["aggregate", "g.gradz", "secret.gradz", "-o", "o.npy"],
+                     ["decompress", "secret.gradz", "-o", "o.h5"],
                      ["aggregate", "secret.gradz", "g.gradz", "-o", "o.gradz", "--scheme=raw"]]
             for call in calls:
                 done = self.call([*call, "-f"], preexec_fn=lambda: os.umask(mask))
                 self.assertEqual(done.returncode, OK, done.stderr)
-                self.assertEqual(mode(call[call.index("-o") + 1]), oct(expected), (call, oct(mask)))
+                self.assertEqual(mode(call[call.index("-o") + 1]), oct(0o600), (call, oct(mask)))
         self.source.chmod(0o600)
         state = ["compress", "g.npy", "-o", "s.gradz", "--scheme=ef/topk:k=1%", "--state=s.state"]
         self.assertEqual(self.call(state, preexec_fn=lambda: os.umask(0)).returncode, OK)
@@ -630,7 +652,8 @@ class Streams(support.CliTest):
 
     def test_unknown_locales_and_odd_file_names(self):
         for locale in ("xx_YY.UTF-8", "tr_TR.UTF-8", "C", "", "zz"):
-            self.ok("compress", self.source, "-q", "-f", "-o", self.dir / "l.gradz", env={"LC_ALL": locale, "LANG": locale})
+            env = {"LC_ALL": locale, "LANG": locale}
+            self.ok("compress", self.source, "-q", "-f", "-o", self.dir / "l.gradz", env=env)
         for name in (b"-x.npy", b"a\nb.npy", b"\xff.npy", b"it's $(here).npy"):
             path = os.fsencode(self.dir) + b"/" + name
             with open(path, "wb") as file:
@@ -639,6 +662,39 @@ class Streams(support.CliTest):
             self.assertEqual(done.returncode, OK, done.stderr)
             self.assertTrue(os.path.exists(path + b".gradz"))
             self.assertEqual(done.stderr.count(b"\n"), 2, "a line of the scheme and one of the sizes")
+
+
+class Table(unittest.TestCase):
+    """Of tests/faults.md: every row names tests, and every one of them is there."""
+
+    def names_in(self, path):
+        text = path.read_text()
+        if path.suffix == ".cc":
+            return set(re.findall(r'^TEST_CASE\(\s*"([^"]+)"', text, re.MULTILINE))
+        return {f"{c.name}.{f.name}" for c in ast.parse(text).body if isinstance(c, ast.ClassDef)
+                for f in c.body if isinstance(f, ast.FunctionDef) and f.name.startswith("test")}
+
+    def test_every_test_that_it_names_is_there(self):
+        rows = [line.strip("|").split(" | ") for line in (ROOT / "tests/faults.md").read_text().splitlines()
+                if line.startswith("| ") and not line.startswith("| what went wrong |")]
+        self.assertGreater(len(rows), 70)
+        named, missing = {}, []
+        for row in rows:
+            self.assertEqual(len(row), 3, row)
+            file = None
+            there = set()
+            for word in re.findall(r"`([^`]+)`", row[2]):
+                if word.endswith((".py", ".cc")):
+                    file = ROOT / "tests" / word
+                    there = self.names_in(file)
+                    named.setdefault(file, set())
+                else:
+                    named[file].add(word)
+                    missing += [] if word in there else [f"{file.name}: {word}"]
+            self.assertTrue(file and named[file], row)
+        self.assertEqual(missing, [])
+        own = {name for name in self.names_in(Path(__file__)) if not name.startswith("Table.")}
+        self.assertEqual(own - named[Path(__file__).resolve()], set(), "tests here that the table lacks")
 
 
 class Build(unittest.TestCase):
@@ -651,7 +707,7 @@ class Build(unittest.TestCase):
 
 
 @support.slow
-class Slow(Zip):
+class Slow(ZipTest):
     def test_1_300_000_tensors_of_one_element(self):
         self.many_tensors(1_300_000, 120)
 

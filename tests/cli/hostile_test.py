@@ -20,25 +20,10 @@ ONE = [Tensor("x", F4, (5,))]
 GOOD = struct.pack("<f", 1) + bytes([121])  # the parameters and the five symbols of ONE: each 0, that is 1 + M
 
 
-def start_up_memory():
-    """Address space that the program needs to say that there is no such file."""
-    if support.SANITIZED:
-        return 0
-    low, high = MIB, 4096 * MIB
-    while high - low > MIB:
-        middle = (low + high) // 2
-        result = support.run("info", "-T1", "/nonexistent", memory=middle)
-        if result.code == support.IO_FAILURE and "nonexistent" in result.err:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
 class Hostile(support.CliTest):
     @classmethod
     def setUpClass(cls):
-        cls.memory = start_up_memory() + 64 * MIB if not support.SANITIZED else None
+        cls.memory = support.start_up_memory() + 64 * MIB if not support.SANITIZED else None
 
     def refuse_all(self, code, data, says="", command=None, what=""):
         """info --test and decompress (or `command`) refuse `data` in under a second of CPU time and 64 MiB."""

@@ -50,6 +50,21 @@ def run(*args, stdin=b"", timeout=60, memory=None, cpu=None, env=None, cwd=None)
     return Result(code, done.stdout, done.stderr.decode(errors="replace"))
 
 
+def start_up_memory():
+    """Address space that the program needs to say that there is no such file."""
+    if SANITIZED:
+        return 0
+    low, high = MIB, 4096 * MIB
+    while high - low > MIB:
+        middle = (low + high) // 2
+        result = run("info", "-T1", "/nonexistent", memory=middle)
+        if result.code == IO_FAILURE and "nonexistent" in result.err:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
 def in_parallel(function, items):
     """function(item) of each, two at a time: most of the time is the program's."""
     with ThreadPoolExecutor(2) as pool:
