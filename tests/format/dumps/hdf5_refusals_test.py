@@ -195,8 +195,7 @@ class Damage(Case):
         self.assertEqual(os.listdir(self.dir.name), ["in.h5"])
 
     def test_mutated_files(self):
-        """A crash inside the library is known; it is counted, and nothing of ours may hang or pass an exit code on
-        that says it is a bug."""
+        """Whatever the library does with them, it ends with a message."""
         rng = random.Random(5)
         counts = {}
         for options in ({}, {"libver": "latest"}):
@@ -207,13 +206,9 @@ class Damage(Case):
                     changed[rng.randrange(len(changed))] = rng.randrange(256)
                 with open(self.path, "wb") as f:
                     f.write(changed)
-                try:
-                    code = run("copy", self.path, self.copy, "--drop", timeout=5).returncode
-                except subprocess.TimeoutExpired:
-                    code = "timeout"
-                self.assertNotEqual(code, 70)
-                counts[code] = counts.get(code, 0) + 1
-        print(f"\nmutants by exit code (negative: died by a signal): {counts}")
+                result = run("copy", self.path, self.copy, "--drop")
+                self.assertIn(result.returncode, (0, BAD_INPUT, LIMIT, UNSUPPORTED), result.stderr)
+                counts[result.returncode] = counts.get(result.returncode, 0) + 1
         self.assertGreater(counts.get(0, 0) + counts.get(BAD_INPUT, 0), 200)
 
 

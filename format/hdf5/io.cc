@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dumps/hdf5_io.h"
+#include "format/hdf5/io.h"
 
 #include <algorithm>
 #include <bit>

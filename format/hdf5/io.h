@@ -1,12 +1,12 @@
-// Reading and writing elements, in C order, and small arrays whole. Only for the hdf5_*.cc files.
+// Reading and writing elements, in C order, and small arrays whole.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "format/dumps/hdf5_library.h"
-#include "format/dumps/hdf5_types.h"
+#include "format/hdf5/library.h"
+#include "format/hdf5/types.h"
 
 namespace gradcodec::hdf5 {
 
@@ -19,7 +19,7 @@ struct Slab {
 // The boxes that make up `range` of an array of `shape`, in C order: at most 2 * rank. The range lies in the array.
 std::vector<Slab> slabs_of(const std::vector<uint64_t>& shape, Range range);
 
-// The elements of an open dataset. The caller holds a Lock.
+// The elements of an open dataset.
 class Elements {
  public:
   Elements(Handle dataset, std::vector<uint64_t> shape, std::string name);
