@@ -87,6 +87,7 @@ int start(const std::string& program, bool writes, int socket, int file, pid_t* 
 }  // namespace
 
 std::string printable(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; })) return std::string(text);
   std::string out;
   while (!text.empty()) {
     const std::string_view character = text.substr(0, std::max<size_t>(utf8_length(text), 1));
@@ -242,7 +243,6 @@ Header Process::next(uint64_t most) {
     if (header.size > most) nonsense("a message of " + std::to_string(header.size) + " bytes");
     return header;
   }
-  constexpr uint64_t kMaxText = 1 << 16;
   if (header.size < 2 || header.size > kMaxText) nonsense("an error of " + std::to_string(header.size) + " bytes");
   const Bytes bytes = body(header);
   ByteReader in(bytes, "an error");

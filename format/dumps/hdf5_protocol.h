@@ -45,8 +45,8 @@ enum class Message : uint64_t {
 // In place of the byte of the file where a tensor begins: it is not there as it is, and the process reads or writes it.
 inline constexpr uint64_t kNoPlace = ~uint64_t{0};
 
-// No answer is larger.
-inline constexpr uint64_t kMaxAnswer = uint64_t{8} << 20;
+// No message of an answer is larger; none that is a text.
+inline constexpr uint64_t kMaxAnswer = uint64_t{8} << 20, kMaxText = uint64_t{1} << 14;
 
 struct Header {
   Message kind;

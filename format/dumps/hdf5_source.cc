@@ -21,8 +21,8 @@ using namespace hdf5;
 constexpr double kListSeconds = 4, kListBytesPerSecond = 1 << 20, kReadBytesPerSecond = 4 << 20;
 constexpr double kRequestSeconds = 0.01;
 
-// The names of tensors, held in memory, are refused beyond so many bytes.
-constexpr uint64_t kMaxListing = uint64_t{1} << 30;
+// The names of tensors, and the lines about what is dropped, are held in memory: refused beyond so many bytes.
+constexpr uint64_t kMaxNames = uint64_t{1} << 30, kMaxDropped = uint64_t{256} << 20;
 // A dataset takes at least so many bytes of a file.
 constexpr uint64_t kLeastDataset = 32;
 
@@ -151,10 +151,14 @@ class Hdf5Source : public Source {
     Process& process = server_.process;
     const Header header = process.next();
     if (header.kind == Message::done && header.size == 0) return false;
-    listed_ += header.size;
-    if (listed_ > kMaxListing) {
-      throw Error(Exit::limit, "its objects have names of more than " + std::to_string(kMaxListing) + " bytes in all");
+    uint64_t& taken = header.kind == Message::dropped ? dropped_size_ : names_size_;
+    taken += sizeof(Header) + header.size;
+    if (names_size_ > kMaxNames || dropped_size_ > kMaxDropped) {
+      throw Error(Exit::limit, "has too many objects: their names take more than " + std::to_string(kMaxNames) +
+                                   " bytes, or what would be said of those left out more than " +
+                                   std::to_string(kMaxDropped));
     }
+    if (header.kind == Message::dropped && header.size > kMaxText) process.nonsense("a line without end");
     const Bytes body = process.body(header);
     if (header.kind == Message::tensors) {
       take_tensors(body);
@@ -227,7 +231,7 @@ class Hdf5Source : public Source {
   std::vector<TensorInfo> tensors_;
   std::vector<Place> places_;
   Bytes tree_;
-  uint64_t listed_ = 0;  // bytes
+  uint64_t names_size_ = 0, dropped_size_ = 0;  // bytes of messages
 };
 
 }  // namespace

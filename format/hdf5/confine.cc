@@ -52,7 +52,7 @@ void filter_calls(bool writes) {
   if (filter == nullptr) return;
   const auto allow = [&](int call) { seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0); };
   const auto allow_on = [&](int call, int fd) {
-    seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(fd)));
+    seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(fd), 0));
   };
   const auto allow_no_code = [&](int call) {
     seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -83,8 +83,8 @@ void filter_calls(bool writes) {
     allow(call);
   }
   seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 2,
-                   SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(getpid())),
-                   SCMP_A2(SCMP_CMP_EQ, static_cast<scmp_datum_t>(SIGABRT)));
+                   SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(getpid()), 0),
+                   SCMP_A2(SCMP_CMP_EQ, static_cast<scmp_datum_t>(SIGABRT), 0));
   seccomp_load(filter);
   seccomp_release(filter);
 }
@@ -96,9 +96,10 @@ void filter_calls(bool) {}
 
 void confine(bool writes) {
   limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_NOFILE, kDump + 1);
   if (!writes) limit(RLIMIT_FSIZE, 0);
   if (kSanitized) return;
+  // Of an ordinary user, these stop what seccomp stops, where that is missing.
+  limit(RLIMIT_NOFILE, 0);
   limit(RLIMIT_NPROC, 0);
   limit(RLIMIT_AS, kMemory);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

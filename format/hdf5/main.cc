@@ -60,7 +60,7 @@ void fail(Exit code, std::string_view text) {
   const bool known = code >= Exit::bad_input && code <= Exit::unsupported;
   Bytes body;
   put(body, static_cast<uint8_t>(known ? code : Exit::bad_input));
-  put_bytes(body, as_bytes(text.substr(0, 60'000)));
+  put_bytes(body, as_bytes(text.substr(0, kMaxText - 1)));
   say(Message::failed, body);
 }
 
@@ -107,7 +107,7 @@ class Server {
       piece.clear();
     }
     if (!piece.empty()) say(Message::tensors, piece);
-    for (const std::string& line : dropped) say(Message::dropped, as_bytes(line));
+    for (const std::string& line : dropped) say(Message::dropped, as_bytes(line.substr(0, kMaxText)));
     say_in_pieces(Message::tree, write_tree(reader_->tree()));
     say(Message::done);
   }

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "format/files.h"
+#include "format/hdf5/driver.h"
 
 using namespace gradcodec;
 using namespace gradcodec::hdf5;
@@ -88,4 +89,44 @@ TEST_CASE("going through a dataset unpacks each chunk once") {
   unpacked = 0;
   for (uint64_t first = 0; first + 1000 <= kDims[0] * kDims[1]; first += 1000) data->read({first, 1000}, out);
   CHECK(unpacked == 4 * 64);
+}
+
+TEST_CASE("the library gets at no other file") {
+  const Scratch scratch, other;
+  const hsize_t dims[] = {4};
+  {
+    const std::vector<float> values(4, 7.5F);
+    const hid_t file = H5Fcreate(other.path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(1, dims, nullptr);
+    const hid_t set = H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Dwrite(set, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    H5Dclose(set), H5Fclose(file);
+    const hid_t linking = H5Fcreate(scratch.path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_virtual(creation, space, other.path.c_str(), "w", space);
+    H5Dclose(H5Dcreate2(linking, "virtual", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Lcreate_external(other.path.c_str(), "/w", linking, "external", H5P_DEFAULT, H5P_DEFAULT);
+    H5Pclose(creation), H5Sclose(space), H5Fclose(linking);
+  }
+  // Asked for the very things that a Reader refuses.
+  const auto read = [](hid_t file, const char* name) {
+    const hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+    if (set < 0) return -1.0F;
+    std::vector<float> out(4, -1.0F);
+    H5Dread(set, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data());
+    H5Dclose(set);
+    return out[0];
+  };
+  const hid_t usual = H5Fopen(scratch.path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  CHECK(read(usual, "external") == 7.5F);
+  CHECK(read(usual, "virtual") == 7.5F);
+  H5Fclose(usual);
+  const auto file = RandomFile::open(scratch.path);
+  const Handle access = access_by_descriptor(file->fd(), file->size(), false);
+  const Handle ours(H5Fopen(kFileName, H5F_ACC_RDONLY, access.get()), H5Fclose);
+  REQUIRE(ours.get() >= 0);
+  CHECK(read(ours.get(), "external") == -1.0F);
+  CHECK(read(ours.get(), "virtual") == 0.0F);
+  CHECK(H5Fopen(scratch.path.c_str(), H5F_ACC_RDONLY, access.get()) < 0);
+  CHECK(H5Fopen(kFileName, H5F_ACC_RDWR, access.get()) < 0);
 }
