@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <new>
@@ -117,10 +118,10 @@ void Elements::write(Range range, hid_t type, uint64_t item_size, const std::byt
 
 Handle access_in_order(hid_t creation, const std::vector<uint64_t>& shape, uint64_t item_size, const Place& place) {
   Handle access = own(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, "open", place);
-  if (H5Pget_layout(creation) != H5D_CHUNKED || shape.empty()) return access;
+  if (H5Pget_layout(creation) != H5D_CHUNKED || shape.empty() || shape[0] == 0) return access;
   std::array<hsize_t, H5S_MAX_RANK> chunk{};
   const int rank = must(H5Pget_chunk(creation, H5S_MAX_RANK, chunk.data()), "look at the chunks of", place);
-  double row = static_cast<double>(item_size), slots = 2;
+  double row = static_cast<double>(item_size), slots = 1;
   for (size_t d = 0; d < static_cast<size_t>(rank) && d < shape.size(); ++d) {
     const uint64_t across = d == 0 || shape[d] == 0 ? 1 : (shape[d] - 1) / chunk[d] + 1;
     row *= static_cast<double>(across) * static_cast<double>(chunk[d]);
@@ -131,10 +132,13 @@ Handle access_in_order(hid_t creation, const std::vector<uint64_t>& shape, uint6
                 "its chunks are so tall that reading it in order would unpack each of them again and again: repack it, "
                 "as with h5repack -l CHUNK=... or contiguous");
   }
-  // The library drops a chunk when another one has its slot. Within a row of chunks, slots differ as long as there is
-  // one for each of the (rounded) numbers of chunks across.
-  const auto cache_slots = static_cast<size_t>(std::min(slots + 1, 1'000'003.0));
-  const auto cache_size = static_cast<size_t>(std::clamp(row, double{1 << 20}, static_cast<double>(kMaxChunkSize)));
+  // Several threads do not ask in order, so several rows are kept where they are small.
+  constexpr double kEnough = 64 << 20;
+  const double rows = std::clamp(kEnough / row, 2.0, std::max(2.0, static_cast<double>((shape[0] - 1) / chunk[0] + 1)));
+  // The library drops a chunk when another one has its slot. Within so many rows, slots differ as long as there is one
+  // for each of the (rounded) numbers of chunks across.
+  const auto cache_slots = static_cast<size_t>(std::min(std::ceil(rows) * slots + 1, 1'000'003.0));
+  const auto cache_size = static_cast<size_t>(std::clamp(rows * row, double{1 << 20}, double{kMaxChunkSize}));
   must(H5Pset_chunk_cache(access.get(), cache_slots, cache_size, 0.75), "open", place);
   return access;
 }

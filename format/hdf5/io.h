@@ -41,7 +41,7 @@ class Elements {
 // Largest HDF5 chunk that is read: it is held whole in memory.
 inline constexpr uint64_t kMaxChunkSize = uint64_t{256} << 20;
 
-// How to open a dataset so that going through it in C order unpacks each chunk once: a cache of one row of chunks, of
+// How to open a dataset so that going through it in C order unpacks each chunk once: a cache of some rows of chunks, of
 // kMaxChunkSize bytes at most (past that, chunks are unpacked again).
 Handle access_in_order(hid_t creation, const std::vector<uint64_t>& shape, uint64_t item_size, const Place& place);
 

@@ -105,7 +105,7 @@ class Unsupported(Case):
     def check_not_opened(self, *names):
         """By what strace says, if it is there."""
         try:
-            result = subprocess.run(["strace", "-e", "trace=open,openat", hdf5_cases.TOOL, "list", self.path, "--drop"],
+            result = subprocess.run(["strace", "-f", "-e", "trace=open,openat", hdf5_cases.TOOL, "list", self.path, "--drop"],
                                     capture_output=True, timeout=60)
         except FileNotFoundError:
             return
