@@ -157,7 +157,6 @@ void Process::died() {
     if (signal == SIGKILL) {
       end_with(Error(Exit::limit, "the HDF5 library was killed " + when() + ", as when memory runs out"));
     }
-    if (signal == SIGXFSZ) end_with(Error(Exit::io, "the HDF5 library cannot write: File too large"));
     end_with(Error(Exit::bad_input, "the HDF5 library crashed " + when() + " (signal " + std::to_string(signal) + ")" +
                                         made + "crash it"));
   }

@@ -28,7 +28,7 @@ constexpr uint64_t kLeastDataset = 32;
 
 // One process serves one file, and all of its tensors, a request at a time.
 struct Server {
-  Server(int file) : process(file, false) {}
+  explicit Server(int file) : process(file, false) {}
   std::mutex mutex;
   Process process;
 };

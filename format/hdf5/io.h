@@ -28,6 +28,8 @@ class Elements {
   // `type` is that of the dataset in the file; `out` and `in` hold range.count elements of `item_size` bytes.
   void read(Range range, hid_t type, uint64_t item_size, std::byte* out, hid_t transfer = H5P_DEFAULT) const;
   void write(Range range, hid_t type, uint64_t item_size, const std::byte* in) const;
+  // To be called after writing: what is written when a dataset is closed fails unseen.
+  void flush() const;
 
  private:
   template <typename Call>

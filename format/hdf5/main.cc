@@ -195,8 +195,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "gradcodec-hdf5: this program is started by gradcodec, to read and write HDF5\n");
     return kOtherProtocol;
   }
-  // What ends gradcodec ends the conversation.
-  for (const int signal : {SIGINT, SIGHUP, SIGQUIT, SIGTERM}) std::signal(signal, SIG_IGN);
+  // What ends gradcodec ends the conversation; a file that may not grow is an error.
+  for (const int signal : {SIGINT, SIGHUP, SIGQUIT, SIGTERM, SIGXFSZ}) std::signal(signal, SIG_IGN);
   set_up_library();
   confine(mode == kWrites);
   serve();

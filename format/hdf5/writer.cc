@@ -105,7 +105,7 @@ void Writer::open(size_t ordinal) {
   const TensorInfo& info = tensors_.at(ordinal);
   const Place place{plan_.paths[ordinal], Exit::io};
   const char* path = plan_.paths[ordinal].c_str();
-  elements_.reset();
+  close();
   Handle dataset = own(H5Dopen2(file_.get(), path, H5P_DEFAULT), H5Dclose, "open", place);
   const Handle creation = own(H5Dget_create_plist(dataset.get()), H5Pclose, "open", place);
   const Handle how = access_in_order(creation.get(), info.shape, info.dtype.item_size(), place);
@@ -122,9 +122,14 @@ void Writer::write(size_t ordinal, uint64_t first, ByteView elements) {
   elements_->write({first, elements.size() / item_size}, type_.get(), item_size, elements.data());
 }
 
-void Writer::finish() {
+void Writer::close() {
+  if (elements_) elements_->flush();
   elements_.reset();
   type_.reset();
+}
+
+void Writer::finish() {
+  close();
   link_names_.reset();
   // Closing reports no failure through a handle, so all is written before.
   must(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "write", {"", Exit::io});

@@ -42,6 +42,7 @@ class Writer {
   void make_hard_link(const std::string& path, const std::string& target);
   void put_order(hid_t root);
   void open(size_t ordinal);
+  void close();
 
   std::vector<TensorInfo> tensors_;
   std::vector<uint64_t> places_;

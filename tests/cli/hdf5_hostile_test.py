@@ -188,7 +188,7 @@ class Fakes(WithFake):
         for half in halves:
             self.refused_by(half + "die(11)", says="crashed on this file (signal 11)")
         for number, code, says in [(6, BAD_INPUT, "signal 6"), (31, BAD_INPUT, "tried what it must not"),
-                                   (24, LIMIT, "of processor time"), (9, LIMIT, "memory"), (25, IO_FAILURE, "large")]:
+                                   (24, LIMIT, "of processor time"), (9, LIMIT, "memory")]:
             self.refused_by(f"die({number})", code, says)
         self.refused_by("os._exit(0)", says="ended on this file")
         self.refused_by("os._exit(1)", says="ended on this file")

@@ -182,17 +182,25 @@ class Damage(Case):
         self.assertIn(b"deep/z", result.stderr)
 
     def test_a_full_disk(self):
-        with self.make() as f:
-            f["w"] = np.ones(1_000_000, "f4")
-
+        """Written by the library (what can grow, texts) and beside it. The limit stands for the end of the disk."""
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
-        result = subprocess.run([hdf5_cases.TOOL, "copy", self.path, self.copy], capture_output=True, timeout=60,
-                                preexec_fn=limit)
-        self.assertEqual(result.returncode, IO, result.stderr)
-        self.assertEqual(os.listdir(self.dir.name), ["in.h5"])
+        made = {
+            "contiguous": lambda f: f.create_dataset("w", data=np.ones(1_000_000, "f4")),
+            "growing": lambda f: f.create_dataset("w", data=np.ones(1_000_000, "f4"), maxshape=(None,)),
+            "the last chunk": lambda f: f.create_dataset("w", data=np.ones((1 << 18) + 1, "f4"), maxshape=(None,)),
+            "texts": lambda f: f.create_dataset("t", data=["x" * 40] * 30_000, dtype=h5py.string_dtype()),
+        }
+        for name, make in made.items():
+            with self.subTest(name):
+                with self.make() as f:
+                    make(f)
+                result = subprocess.run([hdf5_cases.TOOL, "copy", self.path, self.copy], capture_output=True,
+                                        timeout=60, preexec_fn=limit)
+                self.assertEqual(result.returncode, IO, result.stderr)
+                self.assertEqual(os.listdir(self.dir.name), ["in.h5"])
 
     def test_mutated_files(self):
         """Whatever the library does with them, it ends with a message."""
