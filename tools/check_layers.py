@@ -32,6 +32,7 @@ NEVER = [
     ("codec/lattice/*", "codec/checks/*", "what decides bytes uses no statistics of libm"),
     ("* !codec/lattice/* !codec/schemes/lattice.cc", "codec/lattice/*", "the parts of one scheme"),
     ("* !codec/levels/* !codec/schemes/*", "codec/levels/*", "the levels of schemes"),
+    ("* !format/hdf5/*", "format/hdf5/*", "the parts of another program, which alone has the HDF5 library"),
     ("format/layout.*", "codec/scheme.h", "to the container a scheme is text and bytes"),
     ("format/writer.*", "codec/scheme.h", "to the container a scheme is text and bytes"),
     ("format/reader.*", "codec/scheme.h", "to the container a scheme is text and bytes"),
@@ -42,8 +43,9 @@ LIBRARIES = {
     "zstd*.h": ["codec/coders/zstd.cc"],
     "sodium*.h": ["codec/secret.cc"],
     "xxh*.h": ["codec/checksum.*"],
-    "hdf5*.h": ["format/dumps/hdf5*"],
-    "H5*.h": ["format/dumps/hdf5*"],
+    "hdf5*.h": ["format/hdf5/*"],
+    "H5*.h": ["format/hdf5/*"],
+    "seccomp.h": ["format/hdf5/confine.cc"],
     "archive*.h": ["format/dumps/npz*.cc"],
     "hwy/*": ["codec/kernels/simd*"],
     "nlohmann/*": ["format/cbor.*", "format/metadata*", "cli/*"],
@@ -54,7 +56,7 @@ LIBRARIES = {
     "Eigen/*": [],
     "random": ["format/*", "cli/*"],
 }
-SYSTEM = re.compile(r"[a-z_]+|(fcntl|poll|pthread|signal|termios|unistd)\.h|(sys|linux)/\w+\.h")
+SYSTEM = re.compile(r"[a-z_]+|(fcntl|poll|pthread|signal|spawn|termios|unistd)\.h|(sys|linux)/\w+\.h")
 
 LIBM = r"(?:exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|sinh|cosh|tanh|asin|acos|atan|atan2|asinh|acosh|atanh" \
        r"|cbrt|hypot|erf|erfc|lgamma|tgamma)[fl]?"

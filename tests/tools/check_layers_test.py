@@ -26,7 +26,9 @@ BAD = [
     ("format/reader.cc", '#include "codec/scheme.h"', "text and bytes"),
     ("codec/coders/pack.cc", "#include <zstd.h>", "codec/coders/zstd.cc"),
     ("format/reader.cc", "#include <xxhash.h>", "codec/checksum"),
-    ("format/dumps/open.cc", "#include <hdf5.h>", "format/dumps/hdf5"),
+    ("format/dumps/open.cc", "#include <hdf5.h>", "format/hdf5/"),
+    ("format/dumps/hdf5_source.cc", '#include "format/hdf5/reader.h"', "another program"),
+    ("format/hdf5/main.cc", "#include <seccomp.h>", "confine.cc"),
     ("format/dumps/npy.cc", "#include <archive_entry.h>", "format/dumps/npz"),
     ("codec/kernels/scalar.cc", '#include "hwy/highway.h"', "codec/kernels/simd*"),
     ("format/layout.cc", "#include <nlohmann/json.hpp>", "format/cbor."),
@@ -64,7 +66,7 @@ GOOD = {
                   'snprintf(s, n, "%zu%%", i); f(strtok);\n',
     "codec/checksum.cc": "#include <xxhash.h>\n",
     "format/dumps/npz.cc": "#include <archive.h>\n#include <sys/types.h>\n#include <unistd.h>\ndouble y = std::log10(x);\n",
-    "format/dumps/hdf5_tree.cc": "#include <hdf5.h>\n",
+    "format/hdf5/io.h": "#include <hdf5.h>\n#include \"format/hdf5/library.h\"\n",
     "cli/main.cc": '#include "codec/scheme.h"\n#include <CLI/CLI.hpp>\n#include "format/pipeline.h"\n',
 }
 

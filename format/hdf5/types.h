@@ -1,12 +1,12 @@
-// Types: the library's and ours. Only for the hdf5_*.cc files.
+// Types: the library's and ours.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "format/dumps/hdf5_library.h"
 #include "format/dumps/tree.h"
+#include "format/hdf5/library.h"
 
 namespace gradcodec::hdf5 {
 
@@ -29,6 +29,9 @@ FileType read_type(Handle type, const Place& place);
 
 // The little-endian type.
 Handle make_type(const TypeSpec& spec, const Place& place);
+
+// The size of the words if all of an element are alike and nothing is between them; else 0.
+size_t uniform_word(uint64_t item_size, const std::vector<Word>& swapped);
 
 // `elements`: whole elements of `item_size` bytes.
 void swap_words(std::span<std::byte> elements, uint64_t item_size, const std::vector<Word>& swapped);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dumps/hdf5_types.h"
+#include "format/hdf5/types.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "codec/utf8.h"
+#include "format/dumps/swap_bytes.h"
 
 namespace gradcodec::hdf5 {
 namespace {
@@ -265,16 +265,6 @@ Handle make_plain(const DType& dtype, const Place& place) {
   throw Error(Exit::bug, "no HDF5 type for '" + escaped(dtype.name()) + "'");
 }
 
-template <typename T, typename Swap>
-void swap_all(std::span<std::byte> elements, Swap swap) {
-  for (size_t at = 0; at + sizeof(T) <= elements.size(); at += sizeof(T)) {
-    T word;
-    std::memcpy(&word, &elements[at], sizeof(T));
-    word = swap(word);
-    std::memcpy(&elements[at], &word, sizeof(T));
-  }
-}
-
 }  // namespace
 
 FileType read_type(Handle type, const Place& place) {
@@ -322,13 +312,18 @@ Handle make_type(const TypeSpec& spec, const Place& place) {
   throw Error(Exit::bug, "a type of no kind");
 }
 
+size_t uniform_word(uint64_t item_size, const std::vector<Word>& swapped) {
+  uint64_t end = 0;
+  for (const Word& word : swapped) {
+    if (word.size != swapped[0].size || word.offset != end) return 0;
+    end += word.size;
+  }
+  return end == item_size && end > 0 ? swapped[0].size : 0;
+}
+
 void swap_words(std::span<std::byte> elements, uint64_t item_size, const std::vector<Word>& swapped) {
   if (swapped.empty()) return;
-  if (swapped[0].size == item_size) {
-    if (item_size == 2) return swap_all<uint16_t>(elements, [](auto word) { return __builtin_bswap16(word); });
-    if (item_size == 4) return swap_all<uint32_t>(elements, [](auto word) { return __builtin_bswap32(word); });
-    if (item_size == 8) return swap_all<uint64_t>(elements, [](auto word) { return __builtin_bswap64(word); });
-  }
+  if (const size_t word = uniform_word(item_size, swapped)) return swap_bytes(elements, word);
   for (size_t at = 0; at + item_size <= elements.size(); at += item_size) {
     for (const Word& word : swapped) std::reverse(&elements[at + word.offset], &elements[at + word.offset] + word.size);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dumps/hdf5_plan.h"
+#include "format/hdf5/plan.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "codec/error.h"
-#include "format/dumps/hdf5_io.h"
+#include "format/hdf5/io.h"
 
 using namespace gradcodec;
 using namespace gradcodec::hdf5;

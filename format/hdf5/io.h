@@ -1,12 +1,12 @@
-// Reading and writing elements, in C order, and small arrays whole. Only for the hdf5_*.cc files.
+// Reading and writing elements, in C order, and small arrays whole.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "format/dumps/hdf5_library.h"
-#include "format/dumps/hdf5_types.h"
+#include "format/hdf5/library.h"
+#include "format/hdf5/types.h"
 
 namespace gradcodec::hdf5 {
 
@@ -19,7 +19,7 @@ struct Slab {
 // The boxes that make up `range` of an array of `shape`, in C order: at most 2 * rank. The range lies in the array.
 std::vector<Slab> slabs_of(const std::vector<uint64_t>& shape, Range range);
 
-// The elements of an open dataset. The caller holds a Lock.
+// The elements of an open dataset.
 class Elements {
  public:
   Elements(Handle dataset, std::vector<uint64_t> shape, std::string name);
@@ -28,6 +28,8 @@ class Elements {
   // `type` is that of the dataset in the file; `out` and `in` hold range.count elements of `item_size` bytes.
   void read(Range range, hid_t type, uint64_t item_size, std::byte* out, hid_t transfer = H5P_DEFAULT) const;
   void write(Range range, hid_t type, uint64_t item_size, const std::byte* in) const;
+  // To be called after writing: what is written when a dataset is closed fails unseen.
+  void flush() const;
 
  private:
   template <typename Call>
@@ -41,7 +43,7 @@ class Elements {
 // Largest HDF5 chunk that is read: it is held whole in memory.
 inline constexpr uint64_t kMaxChunkSize = uint64_t{256} << 20;
 
-// How to open a dataset so that going through it in C order unpacks each chunk once: a cache of one row of chunks, of
+// How to open a dataset so that going through it in C order unpacks each chunk once: a cache of some rows of chunks, of
 // kMaxChunkSize bytes at most (past that, chunks are unpacked again).
 Handle access_in_order(hid_t creation, const std::vector<uint64_t>& shape, uint64_t item_size, const Place& place);
 

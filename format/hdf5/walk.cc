@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dumps/hdf5_walk.h"
+#include "format/hdf5/walk.h"
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "format/dumps/hdf5_walk.h"
+#include "format/hdf5/walk.h"
 
 namespace gradcodec::hdf5 {
 namespace {
@@ -88,10 +88,10 @@ void Walker::read_creation(hid_t dataset, hid_t creation, const FileType& type, 
 
 void Walker::add_tensor(hid_t dataset, const FileType& type, std::vector<uint64_t> shape, DatasetRecord record,
                         std::string name, const std::string& path) {
-  Found found{{std::move(name), type.spec.dtype(), std::move(shape)}, path};
+  Found found{.info = {std::move(name), type.spec.dtype(), std::move(shape)}, .path = path};
   check_tensor_info(found.info);
   const Handle creation = own(H5Dget_create_plist(dataset), H5Pclose, "look at", {path});
-  check_storage(dataset, creation.get(), found.info, path);
+  look_at_storage(dataset, creation.get(), type, found);
   if (type.spec != TypeSpec::of(found.info.dtype)) record.type = type.spec;
   if (!record.is_default()) {
     budget_.take(found.info.name.size() + 16);
@@ -102,43 +102,37 @@ void Walker::add_tensor(hid_t dataset, const FileType& type, std::vector<uint64_
   tensors.push_back(std::move(found));
 }
 
-// Are the bytes there that the shape claims? The library does not look.
-void Walker::check_storage(hid_t dataset, hid_t creation, const TensorInfo& info, const std::string& path) {
-  const uint64_t size = info.byte_size();
-  const auto claim = [&] {
-    return "dataset '" + escaped(path) + "' has " + std::to_string(size) + " bytes by its shape";
-  };
-  if (H5Pget_layout(creation) == H5D_CHUNKED) {
+// Where are the bytes, and are they as many as the shape claims? The library does not look.
+void Walker::look_at_storage(hid_t dataset, hid_t creation, const FileType& type, Found& found) {
+  const TensorInfo& info = found.info;
+  const std::string name = "dataset '" + escaped(found.path) + "'";
+  const Place place{found.path};
+  const H5D_layout_t layout = H5Pget_layout(creation);
+  if (layout == H5D_CHUNKED) {
     std::array<hsize_t, H5S_MAX_RANK> chunk{};
-    const int rank = must(H5Pget_chunk(creation, H5S_MAX_RANK, chunk.data()), "look at the chunks of", {path});
+    const int rank = must(H5Pget_chunk(creation, H5S_MAX_RANK, chunk.data()), "look at the chunks of", place);
     uint64_t chunk_size = info.dtype.item_size();
     for (size_t d = 0; d < static_cast<size_t>(rank); ++d) {
       if (chunk[d] == 0 || static_cast<size_t>(rank) != info.shape.size()) {
-        throw Error(Exit::bad_input, "dataset '" + escaped(path) + "' has chunks that do not fit its shape");
+        throw Error(Exit::bad_input, name + " has chunks that do not fit its shape");
       }
       if (__builtin_mul_overflow(chunk_size, chunk[d], &chunk_size)) chunk_size = ~uint64_t{0};
     }
     if (chunk_size > kMaxChunkSize) {
-      throw Error(Exit::limit, "dataset '" + escaped(path) + "' has HDF5 chunks of " + std::to_string(chunk_size) +
-                                   " bytes; at most " + std::to_string(kMaxChunkSize) +
-                                   " are read (h5repack -l can store it otherwise)");
-    }
-  } else if (const haddr_t offset = H5Dget_offset(dataset); offset != HADDR_UNDEF) {
-    if (offset > file_size_ || size > file_size_ - offset || H5Dget_storage_size(dataset) < size) {
-      throw Error(Exit::bad_input, claim() + ", but the file of " + std::to_string(file_size_) +
-                                       " bytes ends before: it is damaged or was cut");
+      throw Error(Exit::limit, name + " has HDF5 chunks of " + std::to_string(chunk_size) + " bytes; at most " +
+                                   std::to_string(kMaxChunkSize) + " are read (h5repack -l can store it otherwise)");
     }
     return;
-  } else if (H5Pget_layout(creation) == H5D_COMPACT && H5Dget_storage_size(dataset) < size) {
-    throw Error(Exit::bad_input, claim() + " and fewer in the file: it is damaged");
   }
-  // Storage that was never written reads as the fill value, and compressed chunks may be small. Past this proportion
-  // it is a trap or a mistake, and would take hours.
-  constexpr uint64_t kUnsuspicious = uint64_t{1} << 30, kProportion = 1 << 16;
-  if (size > kUnsuspicious && size / kProportion > file_size_) {
-    throw Error(Exit::limit, claim() + ", in a file of only " + std::to_string(file_size_) + ": more than " +
-                                 std::to_string(kProportion) + " times as many");
+  const haddr_t offset = H5Dget_offset(dataset);
+  if (layout == H5D_CONTIGUOUS && offset == HADDR_UNDEF) return;  // never written
+  if (H5Dget_storage_size(dataset) < info.byte_size()) {
+    throw Error(Exit::bad_input, name + " has " + std::to_string(info.byte_size()) +
+                                     " bytes by its shape and fewer in the file: it is damaged");
   }
+  if (layout != H5D_CONTIGUOUS) return;
+  found.word_size = uniform_word(info.dtype.item_size(), type.swapped);
+  if (type.swapped.empty() || found.word_size > 0) found.offset = offset;
 }
 
 }  // namespace gradcodec::hdf5

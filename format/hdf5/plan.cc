@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dumps/hdf5_plan.h"
+#include "format/hdf5/plan.h"
 
 #include <algorithm>
 #include <set>

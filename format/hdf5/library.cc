@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dumps/hdf5_library.h"
+#include "format/hdf5/library.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,30 +11,37 @@ namespace {
 // The library passes the operating system's failures on as text.
 constexpr const char* kSystemFailures[] = {"Input/output error", "No space left", "File too large", "quota exceeded"};
 
-std::recursive_mutex& mutex() {
-  static std::recursive_mutex instance;
-  return instance;
-}
+struct Reason {
+  std::string text;
+  bool memory = false;
+};
 
 herr_t take_first(unsigned depth, const H5E_error2_t* error, void* out) {
-  if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;
+  auto& reason = *static_cast<Reason*>(out);
+  if (depth > 0) return 0;
+  if (error->desc != nullptr) reason.text = error->desc;
+  reason.memory = error->maj_num == H5E_RESOURCE && (error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC);
   return 0;
+}
+
+Reason innermost() {
+  Reason reason;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &reason);
+  return reason;
 }
 
 }  // namespace
 
-Lock::Lock() : lock_(mutex()) {
+void set_up_library() {
   static const bool ready = [] {
     // Files are closed by us. Closing what is left at exit crashes the library after a disk was full.
     H5dont_atexit();
     H5open();
     H5PLset_loading_state(0);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     return true;
   }();
   (void)ready;
-  // A library built thread-safe has an error stack, with its own switch, in each thread.
-  thread_local const bool quiet = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
-  (void)quiet;
 }
 
 Handle& Handle::operator=(Handle&& other) noexcept {
@@ -48,23 +55,21 @@ Handle& Handle::operator=(Handle&& other) noexcept {
 
 void Handle::reset() {
   if (id_ < 0) return;
-  const Lock lock;
   close_(std::exchange(id_, -1));
 }
 
-std::string innermost_reason() {
-  std::string reason;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &reason);
-  return reason;
-}
+std::string innermost_reason() { return innermost().text; }
 
 void throw_failure(const char* action, const Place& place) {
-  const std::string reason = innermost_reason();
+  const Reason reason = innermost();
   const std::string object = place.object.empty() ? "the file" : "'" + escaped(place.object) + "'";
   const bool io = std::any_of(std::begin(kSystemFailures), std::end(kSystemFailures),
-                              [&](const char* text) { return reason.find(text) != std::string::npos; });
-  throw Error(io ? Exit::io : place.code, std::string("the HDF5 library cannot ") + action + " " + object + ": " +
-                                              (reason.empty() ? "it gives no reason" : escaped(reason)));
+                              [&](const char* text) { return reason.text.find(text) != std::string::npos; });
+  throw Error(io              ? Exit::io
+              : reason.memory ? Exit::limit
+                              : place.code,
+              std::string("the HDF5 library cannot ") + action + " " + object + ": " +
+                  (reason.text.empty() ? "it gives no reason" : escaped(reason.text)));
 }
 
 Handle own(hid_t id, Handle::Close close, const char* action, const Place& place) {

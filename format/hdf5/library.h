@@ -1,12 +1,10 @@
-// The HDF5 library behind one lock, with handles that close themselves and failures that become Errors.
-// Only for the hdf5_*.cc files: nothing else may see the library's headers.
+// The HDF5 library, with handles that close themselves and failures that become Errors. For one thread.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <hdf5.h>
 
 #include <array>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,15 +13,8 @@
 
 namespace gradcodec::hdf5 {
 
-// The library is not thread-safe: every call to it is made while a Lock lives. One thread may hold several. The first
-// one sets the library up: it prints nothing, and loads no filters from files.
-class Lock {
- public:
-  Lock();
-
- private:
-  std::lock_guard<std::recursive_mutex> lock_;
-};
+// Sets the library up, at the first call: it prints nothing, and loads no filters from files.
+void set_up_library();
 
 // An identifier of the library, closed on destruction.
 class Handle {
@@ -48,7 +39,8 @@ struct Place {
   Exit code = Exit::bad_input;  // what it means if the library fails
 };
 
-// "the HDF5 library cannot ACTION 'OBJECT': REASON", where the reason is the innermost on the library's stack.
+// "the HDF5 library cannot ACTION 'OBJECT': REASON", where the reason is the innermost on the library's stack. Where
+// the operating system failed it is Error(io), where memory ended Error(limit).
 [[noreturn]] void throw_failure(const char* action, const Place& place);
 
 // `id`, unless it says that the library failed.

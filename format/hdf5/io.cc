@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dumps/hdf5_io.h"
+#include "format/hdf5/io.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <new>
@@ -115,12 +116,14 @@ void Elements::write(Range range, hid_t type, uint64_t item_size, const std::byt
   });
 }
 
+void Elements::flush() const { must(H5Dflush(dataset_.get()), "write", {name_, Exit::io}); }
+
 Handle access_in_order(hid_t creation, const std::vector<uint64_t>& shape, uint64_t item_size, const Place& place) {
   Handle access = own(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, "open", place);
-  if (H5Pget_layout(creation) != H5D_CHUNKED || shape.empty()) return access;
+  if (H5Pget_layout(creation) != H5D_CHUNKED || shape.empty() || shape[0] == 0) return access;
   std::array<hsize_t, H5S_MAX_RANK> chunk{};
   const int rank = must(H5Pget_chunk(creation, H5S_MAX_RANK, chunk.data()), "look at the chunks of", place);
-  double row = static_cast<double>(item_size), slots = 2;
+  double row = static_cast<double>(item_size), slots = 1;
   for (size_t d = 0; d < static_cast<size_t>(rank) && d < shape.size(); ++d) {
     const uint64_t across = d == 0 || shape[d] == 0 ? 1 : (shape[d] - 1) / chunk[d] + 1;
     row *= static_cast<double>(across) * static_cast<double>(chunk[d]);
@@ -131,10 +134,14 @@ Handle access_in_order(hid_t creation, const std::vector<uint64_t>& shape, uint6
                 "its chunks are so tall that reading it in order would unpack each of them again and again: repack it, "
                 "as with h5repack -l CHUNK=... or contiguous");
   }
-  // The library drops a chunk when another one has its slot. Within a row of chunks, slots differ as long as there is
-  // one for each of the (rounded) numbers of chunks across.
-  const auto cache_slots = static_cast<size_t>(std::min(slots + 1, 1'000'003.0));
-  const auto cache_size = static_cast<size_t>(std::clamp(row, double{1 << 20}, static_cast<double>(kMaxChunkSize)));
+  // Several threads do not ask in order, so several rows are kept where they are small.
+  constexpr double kEnough = 64 << 20;
+  const uint64_t rows_there = (shape[0] - 1) / chunk[0] + 1;
+  const double rows = std::clamp(kEnough / row, 2.0, std::max(2.0, static_cast<double>(rows_there)));
+  // The library drops a chunk when another one has its slot. Within so many rows, slots differ as long as there is one
+  // for each of the (rounded) numbers of chunks across.
+  const auto cache_slots = static_cast<size_t>(std::min(std::ceil(rows) * slots + 1, 1'000'003.0));
+  const auto cache_size = static_cast<size_t>(std::clamp(rows * row, double{1 << 20}, double{kMaxChunkSize}));
   must(H5Pset_chunk_cache(access.get(), cache_slots, cache_size, 0.75), "open", place);
   return access;
 }
@@ -239,13 +246,15 @@ void write_attribute(hid_t object, const Attribute& attribute, const Place& plac
 
 void write_values(const Elements& elements, hid_t type, const Values& values) {
   if (values.size() == 0) return;
+  const Range all{0, values.size()};
   if (values.type.kind != TypeSpec::Kind::variable_text) {
-    elements.write({0, values.size()}, type, values.type.dtype().item_size(), values.bytes.data());
-    return;
+    elements.write(all, type, values.type.dtype().item_size(), values.bytes.data());
+  } else {
+    std::vector<const char*> texts;
+    for (const std::string& text : values.texts) texts.push_back(text.c_str());
+    elements.write(all, type, sizeof(char*), reinterpret_cast<const std::byte*>(texts.data()));
   }
-  std::vector<const char*> texts;
-  for (const std::string& text : values.texts) texts.push_back(text.c_str());
-  elements.write({0, values.size()}, type, sizeof(char*), reinterpret_cast<const std::byte*>(texts.data()));
+  elements.flush();
 }
 
 }  // namespace gradcodec::hdf5

@@ -1,4 +1,4 @@
-// Finding out what an HDF5 file holds. Only for the hdf5_*.cc files.
+// Finding out what an HDF5 file holds.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "format/dumps/hdf5_io.h"
-#include "format/dumps/hdf5_library.h"
+#include "format/dumps/hdf5_protocol.h"
 #include "format/dumps/tree.h"
+#include "format/hdf5/io.h"
+#include "format/hdf5/library.h"
 
 namespace gradcodec::hdf5 {
 
@@ -18,14 +19,17 @@ Order order_of(unsigned creation_order_flags);
 struct Found {
   TensorInfo info;
   std::string path;
+  // Where its elements stand in the file as they are, but for the order of the bytes of words of `word_size`, if that
+  // is not 0. kNoPlace: the library has to read them.
+  uint64_t offset = kNoPlace;
+  size_t word_size = 0;
 };
 
-// Goes through a file once, from its root. The caller holds a Lock.
+// Goes through a file once, from its root.
 class Walker {
  public:
   // `dropped`: null for refusing what is unsupported.
-  Walker(hid_t file, uint64_t file_size, std::vector<std::string>* dropped)
-      : file_(file), file_size_(file_size), dropped_(dropped) {}
+  Walker(hid_t file, std::vector<std::string>* dropped) : file_(file), dropped_(dropped) {}
 
   void walk();
 
@@ -48,7 +52,7 @@ class Walker {
   void add_tensor(hid_t dataset, const FileType& type, std::vector<uint64_t> shape, DatasetRecord record,
                   std::string name, const std::string& path);
   void read_creation(hid_t dataset, hid_t creation, const FileType& type, DatasetRecord& record, const Place& place);
-  void check_storage(hid_t dataset, hid_t creation, const TensorInfo& info, const std::string& path);
+  void look_at_storage(hid_t dataset, hid_t creation, const FileType& type, Found& found);
   std::vector<Attribute> read_attributes(hid_t object, const std::string& path, Order order, std::string* name);
   void take_order(const Attribute& attribute);
   void apply_order();
@@ -58,7 +62,6 @@ class Walker {
   bool try_visit(const std::string& what, Visit visit);
 
   hid_t file_;
-  uint64_t file_size_;
   std::vector<std::string>* dropped_;
   Budget budget_;
   std::map<ObjectId, std::optional<std::string>> seen_;  // the path of each object, or nothing if it was left out
