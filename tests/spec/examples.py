@@ -54,6 +54,12 @@ class Example:
         if self.sides:
             save(folder / self.side_input, self.sides)
 
+    def files_beside(self, file):
+        """(option, file) of the schema file of a bare message, or the index set that a message answers."""
+        if file.endswith(".bare"):
+            return [("schema", next(name for name in self.files if name.endswith(".schema")))]
+        return [("at", name) for name in self.files if name.endswith(".indices")]
+
     def side_arguments(self):
         return ["--side-info", self.side_input] if self.sides else []
 

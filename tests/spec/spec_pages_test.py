@@ -6,7 +6,6 @@ tables are whole, lines are not long.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -16,11 +15,12 @@ import unittest
 import numpy as np
 
 import examples
-import page_decoder
+from program import PROGRAM, ROOT, SPEC
+from reference import container
+from reference.reading import Reader
+from reference.schema import Schema
+from reference.schemes.texts import NO_DRAWS
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SPEC = ROOT / "spec"
-PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", ROOT / "build/release/gradcodec")).resolve()
 CONTAINER = (SPEC / "container.md").read_text()
 COLUMNS = 120
 SECTIONS = ["Parameters", "Stored", "Decoding", "Refused", "The encoder", "Promises"]
@@ -116,7 +116,7 @@ class Pages(unittest.TestCase):
                 for page in (SPEC / "schemes").glob("*.md")}
         in_files = [*names, "sum"]  # no dump is compressed by that
         self.assertEqual({name: len(lines) for name, lines in said.items()}, {name: name in in_files for name in said})
-        self.assertEqual({name for name in in_files if said[name] == ["no"]}, set(page_decoder.NO_DRAWS))
+        self.assertEqual({name for name in in_files if said[name] == ["no"]}, set(NO_DRAWS))
         commands = {example.page: example.commands[0] for example in examples.read_examples().values()}
         for name in names:
             with self.subTest(scheme=name):
@@ -153,9 +153,9 @@ class Pages(unittest.TestCase):
             self.assertEqual(sorted(names), sorted(page.stem for page in (SPEC / "coders").glob("*.md")))
             for name in names:
                 subprocess.run([*command, name], check=True)
-                schema = page_decoder.Reader(out.read_bytes())
-                page_decoder.take_prologue(schema)
-                (_, its_id), = page_decoder.Schema(page_decoder.take_block(schema, 0)[1]).schemes
+                reader = Reader(out.read_bytes())
+                container.take_prologue(reader)
+                (_, its_id), = Schema(container.take_block(reader, 0)[1]).schemes
                 page = (SPEC / "coders" / (name + ".md")).read_text()
                 self.assertTrue(page.startswith("# Coder `%s` (id %d)" % (name, its_id)), name)
 

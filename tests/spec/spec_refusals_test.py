@@ -3,16 +3,14 @@
     GRADCODEC=build/release/gradcodec python3 tests/spec/spec_refusals_test.py
 """
 # SPDX-License-Identifier: Apache-2.0
-import os
-import pathlib
 import struct
-import subprocess
-import tempfile
 import unittest
 
-from xxh3 import xxh3
+from program import Case
+from reference import decode
+from reference.container import xxh3
+from reference.reading import Refused
 
-PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", "build/release/gradcodec")).resolve()
 MAGIC = bytes.fromhex("894752410D0A1A0A")
 STEP = struct.pack("<f", 2)
 SYMBOLS = bytes([1 + 1 * 3 + 2 * 9])  # 0 0 1
@@ -190,38 +188,45 @@ CASES = {
 }
 
 
-class Refusals(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = pathlib.Path(folder.name)
-
-    def exit_code(self, data, *arguments):
+class Refusals(Case):
+    def refused(self, data, *arguments):
+        """The program's exit code."""
         (self.path / "x.gradz").write_bytes(data)
-        done = subprocess.run([PROGRAM, *arguments], cwd=self.path, capture_output=True, check=False)
-        return done.returncode
+        return self.exit_code(*arguments)
 
     def test_exit_codes(self):
         for code, cases in CASES.items():
             for name, data in cases.items():
                 with self.subTest(case=name):
-                    self.assertEqual(self.exit_code(data, "decompress", "x.gradz", "-o", "x.npz", "-f", "-q"), code)
+                    self.assertEqual(self.refused(data, "decompress", "x.gradz", "-o", "x.npz", "-f", "-q"), code)
                     self.assertEqual((self.path / "x.npz").exists(), code == 0)
                     (self.path / "x.npz").unlink(missing_ok=True)
+
+    def test_exit_codes_of_the_reference_decoder(self):
+        for code, cases in CASES.items():
+            for name, data in cases.items():
+                with self.subTest(case=name):
+                    try:
+                        decode.decode(data)
+                        found = 0
+                    except Refused as refusal:
+                        found = refusal.code
+                    self.assertEqual(found, code)
 
     def test_an_unknown_scheme_stops_only_its_tensor(self):
         two = schema(schemes=((b"dqsg:levels=3", 0), (b"later", 7)), tensors=(tensor(), tensor(name=b"b", scheme=1)))
         data = file(schema=two, frames=((0, STEP + SYMBOLS), (0, b"anything")))
-        self.assertEqual(self.exit_code(data, "decompress", "x.gradz", "-o", "x.npz", "-q"), 6)
-        self.assertEqual(self.exit_code(data, "decompress", "x.gradz", "-o", "x.npz", "-q", "--only", "a"), 0)
-        self.assertEqual(self.exit_code(data, "info", "x.gradz", "-q"), 0)
+        self.assertEqual(self.refused(data, "decompress", "x.gradz", "-o", "x.npz", "-q"), 6)
+        self.assertEqual(self.refused(data, "decompress", "x.gradz", "-o", "x.npz", "-q", "--only", "a"), 0)
+        self.assertEqual(self.refused(data, "info", "x.gradz", "-q"), 0)
+        self.assertEqual(list(decode.decode(data, only=["a"])), ["a"])
 
     def test_streams(self):
-        self.assertEqual(self.exit_code(file() + file(), "info", "--stream", "--test", "x.gradz", "-q"), 0)
-        self.assertEqual(self.exit_code(file() + b"x", "info", "--stream", "x.gradz", "-q"), 3)
+        self.assertEqual(self.refused(file() + file(), "info", "--stream", "--test", "x.gradz", "-q"), 0)
+        self.assertEqual(self.refused(file() + b"x", "info", "--stream", "x.gradz", "-q"), 3)
 
     def test_memory(self):
-        self.assertEqual(self.exit_code(file(between=((0x82, bytes(3000)),)), "info", "x.gradz", "--memory", "2K"), 5)
+        self.assertEqual(self.refused(file(between=((0x82, bytes(3000)),)), "info", "x.gradz", "--memory", "2K"), 5)
 
 
 if __name__ == "__main__":
