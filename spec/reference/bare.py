@@ -30,7 +30,10 @@ class BareMessage:
         if self.is_short:
             require(len(data) >= 8 and int.from_bytes(data[-8:], "little") == xxh3(data[:-8], schema_check), "the check")
         self.keys = self.take_keys(reader, flags)
-        require(not any(text.memory() for text in self.schema.texts), "a bare message of a scheme that remembers")
+        for text in self.schema.texts:
+            require(text.memory() is None and text.names[0] != "at",
+                    "'%s': a bare message does not say what it needs" % text.text, Unsupported)
+            require("sum" not in text.names, "a sum in a message")
         self.decoders = {}
         base = xxh3(data[:reader.at], schema_check)
         if self.is_short:

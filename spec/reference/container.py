@@ -8,7 +8,6 @@ from reference.coders import zstd
 from reference.random import Keys
 from reference.reading import Damaged, Limit, Reader, Unsupported, Usage, require
 from reference.schema import HDF5, Schema
-from reference.schemes.texts import MEMORIES
 from reference.schemes.parts import Exceptions
 from reference.tensors import Context, Decoder, take_exceptions
 
@@ -72,7 +71,7 @@ class Header:
     def __init__(self, reader):
         self.kind = take_prologue(reader)
         require(self.kind != SCHEMA_FILE, "a schema file, where a message is expected", Usage)
-        self.tree = self.metadata = self.role = self.memory = None
+        self.tree = self.metadata = self.state = None
         tag, body, self.check = take_block(reader, 0)
         require(tag == SCHEMA, "a file that does not begin with SCHEMA")
         self.schema, self.count = Schema(body), 1
@@ -80,7 +79,7 @@ class Header:
             tag, body, self.check = take_block(reader, self.check)
             self.take_body(tag, body)
             self.count += 1
-        require((self.role is not None) == (self.kind == STATE_FILE), "STATE of a state, and of nothing else")
+        require((self.state is not None) == (self.kind == STATE_FILE), "STATE of a state, and of nothing else")
         self.check_schemes()
         self.take_message(Reader(body))
 
@@ -94,30 +93,20 @@ class Header:
             require(self.metadata is None, "a second METADATA")
             self.metadata = cbor.checked_metadata(unwrapped(body, METADATA))
         elif tag == STATE:
-            require(self.role is None and self.kind == STATE_FILE, "STATE")
-            self.take_state(Reader(body))
+            require(self.state is None and self.kind == STATE_FILE, "STATE")
+            self.state = body
         else:
             require(tag not in (SCHEMA, END), "block %02X before MESSAGE" % tag)
             require(tag == MESSAGE or is_skippable(tag), "a critical block %02X" % tag, Unsupported)
 
-    def take_state(self, reader):
-        self.role, memory = reader.uint(1), reader.text(1024)
-        require(self.role in (1, 2), "the role of a state")
-        require(memory.decode("latin-1") in MEMORIES, "the memory of a state")
-        self.memory = memory.decode("ascii")
-        reader.end("STATE")
-
     def check_schemes(self):
-        """Section 3: what stands in which kind of file."""
+        """Section 3: sums stand in files of kind 5 and in no other. Which schemes a text has can be told of any text."""
+        if self.kind in (STATE_FILE, INDEX_SET):
+            return  # state.py and rounds.py say what else there is to check
         for tensor in self.schema.tensors:
             text = tensor.scheme
-            if self.kind == STATE_FILE:
-                require(text.text == "raw" and tensor.type.name == "f8", "a vector that is not float64 by raw")
-            if self.kind == INDEX_SET:
-                require(text.text == "mask", "an index set of another scheme than mask")
-            if text.known:
-                is_sum, is_other = "sum" in text.names, text.text == "raw" and not tensor.type.is_float
-                require(is_sum == (self.kind == SUM) or self.kind == SUM and is_other, "sums of a sum, and of nothing else")
+            is_other = self.kind == SUM and text.text == "raw" and not tensor.type.is_float
+            require(("sum" in text.names) == (self.kind == SUM) or is_other, "sums of a sum, and of nothing else")
 
     def take_message(self, reader):
         self.flags = flags = reader.varint()
@@ -138,7 +127,6 @@ class Header:
         self.answers = any(text.known and text.names[0] == "at" for text in texts)
         self.takes_side = any(text.known and text.names[0] == "ndqsg" for text in texts)
         if self.kind == STATE_FILE:
-            require(self.flags & (SEED | STEP | PREVIOUS | SIDE) == SEED | STEP | PREVIOUS, "the flags of a state")
             return
         require(draws is None or draws == (self.seed is not None), "a seed goes with schemes that draw")
         require(len(set(memories)) <= 1, "two schemes that remember")
@@ -147,7 +135,6 @@ class Header:
         require(self.side is None or self.answers or self.takes_side or draws is None, "side information of nothing")
         require(self.side is not None or not self.answers, "an answer to no set")
         require(self.kind == MESSAGE_FILE or self.worker is None, "the worker of a sum or an index set")
-        require(self.kind != INDEX_SET or self.seed is None, "the seed of an index set")
 
 
 # --- sections 10 to 14

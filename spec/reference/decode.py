@@ -37,6 +37,7 @@ class Beside:
     def __call__(self, header):
         """The context of a file: checked against what its MESSAGE says before a frame is decoded."""
         sides = index_set = None
+        require(header.answers or self.at is None, "an index set has no place here: nothing answers one", Usage)
         if header.answers:
             require(self.at is not None, "an answer is decoded with its index set", Usage)
             index_set, name = rounds.read_index_set(self.at)
@@ -64,6 +65,7 @@ def decode_stream(data, beside, top=None, heavymix=False, dtype=None):
 
 def read(data, beside, only=None):
     if data[:4] != bare.MAGIC:
+        require(beside.schema is None, "not a bare message, though a schema file is given")
         return container.read_file(data, beside, only)
     require(beside.schema is not None, "a bare message is decoded with its schema file", Usage)
     schema, _ = container.read_schema_file(beside.schema)

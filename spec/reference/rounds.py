@@ -1,12 +1,13 @@
 """rounds.md: index sets, and the elements that are taken of a message."""
 # SPDX-License-Identifier: Apache-2.0
 import fractions
+import re
 
 import numpy as np
 
 from reference import container
 from reference.random import FILL, words
-from reference.reading import Damaged, require
+from reference.reading import Usage, require
 from reference.schemes.parts import F4
 from reference.side_info import float32_of
 
@@ -14,33 +15,32 @@ from reference.side_info import float32_of
 def read_index_set(data):
     """({name: (shape, mask)}, the name of the set)."""
     file = container.read_file(data)
-    require(file.header.kind == container.INDEX_SET, "not an index set")
+    require(file.header.kind == container.INDEX_SET, "an index set is expected", Usage)
     masks = {}
     for name, decoder in file.decoders.items():
+        require(decoder.tensor.scheme.text == "mask", "an index set of another scheme than mask")
+        require(np.all(np.isfinite(float32_of(decoder))), "an index set with exceptions")
         masks[name] = decoder.tensor.shape, float32_of(decoder) != 0
     return masks, file.end_check
 
 
-def looked_at(decoders):
-    """Of a message's decoders: those of sketches, or all but raw's."""
-    sketched = [d for d in decoders if "countsketch" in d.tensor.scheme.names[:2] and not below_other(d)]
-    return sketched or [d for d in decoders if not d.is_raw]
-
-
-def below_other(decoder):
+def is_sketch(decoder):
+    """By countsketch, behind momentum or sum or alone."""
     names = decoder.tensor.scheme.names
-    return names[0] != "countsketch" and names[0] not in ("momentum", "sum")
+    return names[-1] == "countsketch" and all(name in ("momentum", "sum") for name in names[:-1])
+
+
+def looked_at(decoders):
+    """Those of sketches; if there are none, all but raw's."""
+    return [d for d in decoders if is_sketch(d)] or [d for d in decoders if not d.is_raw]
 
 
 def count_of(text, elements):
     """K of `--top K` or `--top P%`."""
-    try:
-        share = fractions.Fraction(text.removesuffix("%"))
-    except (ValueError, ZeroDivisionError) as error:
-        raise Damaged("not a number of elements: %s" % text) from error
-    require(share > 0, "not a number of elements: %s" % text)
+    require(re.fullmatch(r"[0-9]{1,16}|[0-9]{1,3}(\.[0-9]{1,30})?%", text), "not a number of elements: '%s'" % text, Usage)
+    share = fractions.Fraction(text.removesuffix("%"))
     count = -(-share * elements // 100) if text.endswith("%") else share
-    require(count == int(count), "not a number of elements: %s" % text)
+    require(0 < share <= (100 if text.endswith("%") else 2**53), "not a number of elements: '%s'" % text, Usage)
     return min(int(count), elements)
 
 
@@ -52,11 +52,11 @@ def heaviest(magnitudes, count):
 def take_top(decoders, text, header=None):
     """Leaves the K heaviest elements of what is looked at, and 0 elsewhere. With a `header`, HEAVYMIX."""
     looked = looked_at(list(decoders.values()))
-    if not looked:
-        return
+    require(looked, "nothing to take the heaviest elements of: every tensor is by raw", Usage)
     values = [float32_of(decoder) for decoder in looked]
     whole = np.concatenate(values)
     count = count_of(text, len(whole))
+    require(header is None or all(is_sketch(decoder) for decoder in looked), "HEAVYMIX of what is no sketch", Usage)
     magnitudes = whole.view(np.uint32) & 0x7FFFFFFF
     places = heaviest(magnitudes, count) if header is None else heavymix(looked, whole, magnitudes, count, header)
     kept = np.zeros_like(whole)

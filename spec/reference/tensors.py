@@ -42,6 +42,8 @@ class Decoder:
             self.scheme = schemes.build(self.tensor.scheme.schemes, reader, self.place)
 
     def take_chunk(self, reader, form, exceptions, index):
+        require(form == CODER or not self.is_private, "the form of a private scheme")
+        require(form != STORED or self.coder != PACK, "stored form, though the coder is pack")
         if self.is_raw:
             require(len(exceptions.places) == 0, "exceptions of raw")
             count = self.place.chunks[index] if self.place.chunks else 0
@@ -71,12 +73,10 @@ class Decoder:
             self.take_params(scheme.inner, reader, code.below)
 
     def take_symbols(self, reader, form, stream, is_last):
-        require(form == CODER or not self.is_private, "the form of a private scheme")
         if form == CONSTANT:
             symbol = reader.varint()
             require(stream.count > 0 and symbol < (stream.alphabet or 256), "a constant beyond the alphabet")
             return np.full(stream.count, symbol, np.int64)
-        require(form == CODER or self.coder != PACK, "symbols stored, though the coder is pack")
         data = reader.take(reader.left() if is_last else reader.varint())
         coder = PACK if form == STORED else self.coder
         if coder == RANS_DITHER:

@@ -15,6 +15,12 @@ PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", ROOT / "build/release/gradcod
 sys.path.insert(0, str(SPEC))  # where the package `reference` lies
 
 
+def arrays_of(path):
+    """{name: (shape, bytes)} of an .npz."""
+    with np.load(path) as arrays:
+        return {key: (arrays[key].shape, arrays[key].tobytes()) for key in arrays.files}
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -35,5 +41,4 @@ class Case(unittest.TestCase):
     def decompressed(self, name, *options):
         """{name: (shape, bytes)} of what the program decodes a file to."""
         self.run_program("decompress", name, "-o", "decompressed.npz", "-f", "-q", *options)
-        with np.load(self.path / "decompressed.npz") as arrays:
-            return {key: (arrays[key].shape, arrays[key].tobytes()) for key in arrays.files}
+        return arrays_of(self.path / "decompressed.npz")

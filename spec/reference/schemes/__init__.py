@@ -17,10 +17,15 @@ def build(parts, stored, place):
     (name, values), *behind = parts
     below = (lambda stored, place: build(behind, stored, place)) if behind else None
     if name in ("ef", "ec", "momentum"):
-        return below(stored, place)
+        return remembered(name, below(stored, place))
     if name in WITH_BELOW:
         return WITH_BELOW[name](stored, place, values, below)
     return ALONE[name](stored, place, **values)
+
+
+def remembered(name, behind):
+    require(behind.digested or name == "momentum", "no encoder knows what a sketch decodes to: %s cannot remember" % name)
+    return behind
 
 
 def sparsifier(name):
@@ -52,7 +57,7 @@ WITH_BELOW = {
     "rotate": lambda stored, place, values, below:
         Rotation(stored, place, values["block"], values["shared"] == "yes", below),
     "shrink": lambda stored, place, values, below: Shrink(stored, place, below),
-    "diana": lambda stored, place, values, below: Diana(stored, place, below),
+    "diana": lambda stored, place, values, below: remembered("diana", Diana(stored, place, below)),
 }
 ALONE = {
     "dqsg": lambda stored, place, levels, bucket: Grid(stored, place, SUBTRACTIVE, bucket, levels // 2),
