@@ -1,5 +1,7 @@
 """tree.md: what of an HDF5 dump stands beside its tensors. Nothing is made of it here; it is checked."""
 # SPDX-License-Identifier: Apache-2.0
+import re
+
 from reference import cbor
 from reference.reading import require
 
@@ -38,10 +40,15 @@ def whole(value, most=2**63 - 1, least=0):
     return value
 
 
+def is_component(value):
+    """Of a path."""
+    return isinstance(value, str) and value not in ("", ".") and not set(value) & {"/", "\0"}
+
+
 def path(value):
     text(value, empty=True)
     names = value.split("/") if value else []
-    require(all(name not in ("", ".") for name in names), "the path '%s'" % value)
+    require(all(is_component(name) for name in names), "the path '%s'" % value)
     require(len(names) <= MOST_GROUPS, "a path of more than %d groups" % MOST_GROUPS)
     return value
 
@@ -57,8 +64,11 @@ def tensors(value):
     require(isinstance(value, dict), "tensors in TREE")
     for name, dataset in value.items():
         text(name)
-        checks = {"type": lambda item: element_type(item), "path": path, **OF_DATASETS}
-        keyed(dataset, checks)
+        keyed(dataset, {"type": type_of_tensor, "path": path, **OF_DATASETS})
+
+
+def type_of_tensor(value):
+    require(element_type(value) is not VARIABLE, "a tensor of strings of variable length in TREE")
 
 
 def order(value):
@@ -73,13 +83,13 @@ def attributes(value):
 
 
 def links(value):
-    require(array(value), "links in TREE")
+    names = [link if isinstance(link, str) else (array(link) or [None])[0] for link in array(value)]
+    require(names and all(is_component(name) for name in names), "links in TREE")
+    require(len(set(names)) == len(names), "two links of one name in TREE")
     for link in value:
         if isinstance(link, str):
-            text(link)
             continue
-        require(isinstance(link, list) and len(link) >= 3, "a link in TREE")
-        text(link[0])
+        require(len(link) >= 3, "a link in TREE")
         if link[1] == "soft":
             text(array(link, 3)[2])
         elif link[1] == "hard":
@@ -99,8 +109,9 @@ def largest(value):
 
 def fill(value):
     name, data = array(value, 2)
-    text(name)
-    require(isinstance(data, bytes), "a fill value in TREE")
+    require(isinstance(name, str) and (name in SIZES or re.fullmatch("[SV][0-9]{1,7}", name)), "a fill value in TREE")
+    size = SIZES.get(name) or int(name[1:])
+    require(isinstance(data, bytes) and len(data) == size, "a fill value of another size in TREE")
 
 
 OF_DATASETS = {"max": largest, "fill": fill, "attr_order": order, "attrs": attributes}
