@@ -130,7 +130,7 @@ class Header:
             return
         require(draws is None or draws == (self.seed is not None), "a seed goes with schemes that draw")
         require(len(set(memories)) <= 1, "two schemes that remember")
-        require(not all(text.known for text in texts) or bool(memories) == (self.previous is not None),
+        require(draws is None and not memories or bool(memories) == (self.previous is not None),
                 "the message before goes with schemes that remember")
         require(self.side is None or self.answers or self.takes_side or draws is None, "side information of nothing")
         require(self.side is not None or not self.answers, "an answer to no set")
@@ -237,8 +237,11 @@ def require_little(tensors):
 
 
 def nothing_beside(header):
-    """The context of states, index sets and other files that need nothing."""
-    return Context()
+    """The context of what stands beside another message itself, so that there is no chain."""
+    remembers = any(text.memory() == "diana" for text in header.schema.texts) and header.previous
+    needs = header.kind != STATE_FILE and (header.answers or header.takes_side or remembers)
+    require(not needs, "a file that needs more than itself to be decoded", Usage)
+    return Context(memory={})
 
 
 def read_file(data, beside=nothing_beside, only=None):

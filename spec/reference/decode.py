@@ -42,7 +42,8 @@ class Beside:
             require(self.at is not None, "an answer is decoded with its index set", Usage)
             index_set, name = rounds.read_index_set(self.at)
             require(name == header.side, "another index set than the one that is answered")
-        if header.takes_side and self.side is not None:
+        require(header.takes_side or self.side is None, "side information has no place here: no scheme takes some", Usage)
+        if self.side is not None:
             sides, digest = side_info.read_sides(self.side, header.schema)
             require(header.side in (None, digest), "other side information than the encoder saw")
         return Context(sides, index_set, states.memory_for(header, self.state))

@@ -5,7 +5,7 @@ import numpy as np
 from reference import container
 from reference import dumps
 from reference.numbers import FLOATS, as_float32
-from reference.reading import require
+from reference.reading import Usage, require
 from reference.tensors import digest_of
 
 
@@ -13,6 +13,7 @@ def read_sides(data, schema):
     """({name: (shape, float32 values)}, digest) for the tensors of `schema` that take side information."""
     if data[:8] == container.MAGIC:
         file = container.read_file(data)
+        require(file.header.kind in (container.MESSAGE_FILE, container.SUM), "a message or a dump is expected", Usage)
         sides = {tensor.name: (tensor.shape, float32_of(file.decoders[tensor.name]))
                  for tensor in file.header.schema.tensors if tensor.type.is_float}
         return sides, file.end_check
