@@ -47,14 +47,15 @@ def read_npy(data):
     return head["descr"], shape, body
 
 
-def read_dump(data):
-    """{name: (dtype, shape, bytes)}"""
+def read_dump(data, names):
+    """{name: (dtype, shape, bytes)} of the tensors of these names that there are."""
     if data[:6] == NPY_MAGIC:
         return {"array": read_npy(data)}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return {info.filename.removesuffix(".npy"): read_npy(member(archive, info))
-                    for info in archive.infolist() if info.filename.endswith(".npy")}
+            there = set(archive.namelist())
+            return {name: read_npy(member(archive, archive.getinfo(name + ".npy")))
+                    for name in names if name + ".npy" in there}
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError, OSError) as error:
         raise Damaged("neither .npy, .npz nor .gradz: %s" % error) from error
 

@@ -17,13 +17,17 @@ def read_sides(data, schema):
         sides = {tensor.name: (tensor.shape, float32_of(file.decoders[tensor.name]))
                  for tensor in file.header.schema.tensors if tensor.type.is_float}
         return sides, file.end_check
-    tensors = {name: (descr, shape, body) for name, (descr, shape, body) in dumps.read_dump(data).items()
-               if descr and descr[1:] in FLOATS}
+    names = [tensor.name for tensor in schema.tensors if takes_side(tensor)]
     sides = {}
-    for name, (descr, shape, body) in tensors.items():
+    for name, (descr, shape, body) in dumps.read_dump(data, names).items():
+        require(descr and descr[1:] in FLOATS, "side information for '%s' that is not of floats" % name)
         elements = np.frombuffer(body, descr).astype("<" + descr[1:]).tobytes() if descr[0] == ">" else body
         sides[name] = shape, as_float32(elements, descr[1:])
     return sides, digest_of_dump(sides, schema)
+
+
+def takes_side(tensor):
+    return tensor.scheme.known and tensor.scheme.names[0] == "ndqsg"
 
 
 def float32_of(decoder):
@@ -36,7 +40,7 @@ def float32_of(decoder):
 def digest_of_dump(sides, schema):
     digests = []
     for tensor in schema.tensors:
-        if tensor.scheme.names[0] == "ndqsg":
+        if takes_side(tensor):
             require(tensor.name in sides, "side information without the tensor '%s'" % tensor.name)
             values, length = sides[tensor.name][1], tensor.chunk_length
             digests.append(digest_of([container.xxh3(values[at:at + length].tobytes())

@@ -129,7 +129,7 @@ def require_falling(steps):
 
 def of_buckets(values, code, bucket):
     """One a bucket, or one for all, as one an element."""
-    return np.repeat(values, bucket)[:code.count] if bucket else np.full(code.count, values[0], F4)
+    return values[np.arange(code.count) // bucket] if bucket else np.full(code.count, values[0], F4)
 
 
 def buckets_in(count, bucket):

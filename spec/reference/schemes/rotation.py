@@ -82,6 +82,6 @@ class NormalLevels(Scheme):
 
     def values(self, code):
         require(len(code.exceptions.places) == 0, "exceptions of levels of the normal law")
-        tables, symbols = np.repeat(code.params, self.bucket, 0)[:code.count], code.symbols[0]
-        require(np.all(symbols[tables[:, -1] == 0] == self.half), "a symbol where the scale is 0")
-        return np.take_along_axis(tables, symbols[:, None], 1)[:, 0]
+        buckets, symbols = np.arange(code.count) // self.bucket, code.symbols[0]
+        require(np.all((code.params[buckets, -1] != 0) | (symbols == self.half)), "a symbol where the scale is 0")
+        return code.params[buckets, symbols]
