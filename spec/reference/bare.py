@@ -1,6 +1,6 @@
 """Bare messages (container.md, section 16)."""
 # SPDX-License-Identifier: Apache-2.0
-from reference.container import Frames, frame_count, read_schema_file, require_little, xxh3
+from reference.container import Frames, read_schema_file, require_frames, require_little, xxh3
 from reference.random import Keys
 from reference.reading import Reader, Unsupported, Usage, require
 from reference.schemes.parts import Exceptions
@@ -28,7 +28,8 @@ class BareMessage:
         size_in_bytes = sum(tensor.size * tensor.type.item for tensor in self.schema.tensors)
         self.is_short = size <= MOST_SHORT and size_in_bytes <= MOST_SHORT_BYTES
         if self.is_short:
-            require(len(data) >= 8 and int.from_bytes(data[-8:], "little") == xxh3(data[:-8], schema_check), "the check")
+            check = int.from_bytes(data[-8:], "little")
+            require(len(data) >= 8 and check == xxh3(data[:-8], schema_check), "the check")
         self.keys = self.take_keys(reader, flags)
         for text in self.schema.texts:
             require(text.memory() is None and text.names[0] != "at",
@@ -42,7 +43,7 @@ class BareMessage:
         else:
             require(not flags & EXCEPTIONS, "exceptions in the flags of a long bare message")
             frames = Frames(reader, base, 0)
-            require(12 * sum(map(frame_count, self.schema.tensors)) <= reader.left(), "fewer frames than SCHEMA asks for")
+            require_frames(self.schema.tensors, reader)
             require_little(self.schema.tensors)
             for ordinal, tensor in enumerate(self.schema.tensors):
                 self.decoders[tensor.name] = frames.decode(tensor, ordinal, self.keys, Context(sides))

@@ -100,7 +100,7 @@ class Header:
             require(tag == MESSAGE or is_skippable(tag), "a critical block %02X" % tag, Unsupported)
 
     def check_schemes(self):
-        """Section 3: sums stand in files of kind 5 and in no other. Which schemes a text has can be told of any text."""
+        """Section 3: sums stand in files of kind 5 and in no other, whether all of a text is known or not."""
         if self.kind in (STATE_FILE, INDEX_SET):
             return  # state.py and rounds.py say what else there is to check
         for tensor in self.schema.tensors:
@@ -142,6 +142,11 @@ class Header:
 def frame_count(tensor):
     chunks = tensor.chunk_count()
     return chunks + (chunks > 1)
+
+
+def require_frames(tensors, reader):
+    """Before a list of chunks is made."""
+    require(12 * sum(map(frame_count, tensors)) <= reader.left(), "fewer frames than SCHEMA asks for")
 
 
 class Frames:
@@ -195,7 +200,7 @@ class File:
         tensors = self.header.schema.tensors
         wanted = [tensor for tensor in tensors if only is None or tensor.name in only]
         frames = Frames(reader, self.header.check, self.header.count)
-        require(12 * sum(map(frame_count, tensors)) <= reader.left(), "fewer frames than SCHEMA asks for")
+        require_frames(tensors, reader)
         require_little(wanted)
         context = beside(self.header)
         self.decoders = {}

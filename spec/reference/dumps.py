@@ -9,7 +9,7 @@ import numpy as np
 
 from reference.reading import Damaged, Limit, Reader, require
 
-NPY_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK\x03\x04"
+NPY_MAGIC = b"\x93NUMPY"
 MOST_HEADER = 2**16
 MOST_MEMBER = 2**32
 KEYS = {"descr", "fortran_order", "shape"}

@@ -37,10 +37,11 @@ def looked_at(decoders):
 
 def count_of(text, elements):
     """K of `--top K` or `--top P%`."""
-    require(re.fullmatch(r"[0-9]{1,16}|[0-9]{1,3}(\.[0-9]{1,30})?%", text), "not a number of elements: '%s'" % text, Usage)
+    what = "not a number of elements: '%s'" % text
+    require(re.fullmatch(r"[0-9]{1,16}|[0-9]{1,3}(\.[0-9]{1,30})?%", text), what, Usage)
     share = fractions.Fraction(text.removesuffix("%"))
     count = -(-share * elements // 100) if text.endswith("%") else share
-    require(0 < share <= (100 if text.endswith("%") else 2**53), "not a number of elements: '%s'" % text, Usage)
+    require(0 < share <= (100 if text.endswith("%") else 2**53), what, Usage)
     return min(int(count), elements)
 
 
@@ -74,7 +75,8 @@ def heavymix(looked, whole, magnitudes, count, header):
     heavy = np.flatnonzero(~(exact * exact < square / count))
     if len(heavy) > count:
         return heavy[heaviest(magnitudes[heavy], count)]
-    drawn = [words(header.keys.step, decoder.place.ordinal, 0, FILL, np.arange(decoder.tensor.size)) for decoder in looked]
+    drawn = [words(header.keys.step, decoder.place.ordinal, 0, FILL, np.arange(decoder.tensor.size))
+             for decoder in looked]
     order = np.argsort(np.concatenate(drawn), kind="stable")
     others = order[~np.isin(order, heavy)][:count - len(heavy)]
     return np.concatenate([heavy, others])

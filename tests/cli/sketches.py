@@ -34,7 +34,8 @@ class Sketch:
 def filling_words(seed, step, tensors):
     """HEAVYMIX: of all elements of all tensors, in order."""
     key = Keys(seed, None, step).step
-    return np.concatenate([words(key, ordinal, 0, FILL, np.arange(x.size)) for ordinal, x in enumerate(tensors.values())])
+    return np.concatenate([words(key, ordinal, 0, FILL, np.arange(x.size))
+                           for ordinal, x in enumerate(tensors.values())])
 
 
 def heaviest(tensors, count):

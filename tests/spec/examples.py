@@ -47,7 +47,8 @@ class Example:
         """{name: bytes} of what a file decodes to: of a state, what is remembered, float64 bits."""
         if not file.endswith(".state"):
             return self.decoded()
-        return {name: b"".join(bytes.fromhex(bits)[::-1] for bits in vector) for name, vector in self.remembered.items()}
+        return {name: b"".join(bytes.fromhex(bits)[::-1] for bits in vector)
+                for name, vector in self.remembered.items()}
 
     def write_input(self, folder):
         save(folder / self.input, {name: filled(tensor, "", float) for name, tensor in self.tensors.items()})

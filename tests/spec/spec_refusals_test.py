@@ -6,11 +6,11 @@
 import struct
 import unittest
 
-from made_files import MAGIC, SEED, STEP, SYMBOLS, file, prologue, schema, tensor, varint
+from made_files import MAGIC, SEED, STEP, SYMBOLS, block, file, prologue, schema, tensor, varint
 from program import Case
 from reference import decode
+from reference.container import xxh3
 from reference.reading import Refused
-
 
 
 def scheme_text(data, coder=0):
@@ -35,6 +35,8 @@ EMPTY = schema(tensors=(tensor(dims=(0,)),))
 NATURAL = schema(schemes=((b"natural", 0),))
 ROWS = schema(schemes=((b"sign:axis=row", 0),))
 DITHER = schema(schemes=((b"dither", 0),))
+SUM, SUMMED = schema(schemes=((b"sum", 0),)), b"\1" + struct.pack("<d", 1) + b"\1\1" + STEP + SYMBOLS
+MASK, SKETCH = schema(schemes=((b"mask", 0),)), schema(schemes=((b"countsketch:rows=1", 0),))
 CHUNKED = schema(head=b"\x0c\x00\x02", tensors=(tensor(dims=(5000,)),))
 CASES = {
     0: {
@@ -50,6 +52,11 @@ CASES = {
                                           schema=schema(schemes=((b"adaquant:bucket=0", 0),))),
         "beyond M of dither": one_frame(STEP + b"\x01" + exceptions((0, 0x48000000)) + b"\x0d", form=4, schema=DITHER),
         "rows of 1": one_frame(b"\x01" + bits(ONE) * 3 + b"\x00", schema=ROWS, message=b"\x00"),
+        "sum": file(start=prologue(kind=5), schema=SUM, message=b"\0", frames=((0, SUMMED),)),
+        "index set": file(start=prologue(kind=4), schema=MASK, message=b"\0", frames=((0, b"\0"),)),
+        "no streams, constant": one_frame(b"\1" + STEP, form=1, schema=SKETCH),
+        "biased behind shrink": file(schema=schema(schemes=((b"shrink/sign", 0),)), message=b"\0",
+                                     frames=((0, bits(ONE) + bits(ONE) + b"\0"),)),
         "chunks": file(schema=CHUNKED, frames=((0, STEP), (1, b"\x01"), (1, b"\x00"))),
     },
     2: {"bare without schema": b"\x89GRb" + bytes(40), "schema file": file(start=prologue(kind=2))[:55]},
@@ -113,6 +120,13 @@ CASES = {
         "parameter frame's rest": file(schema=CHUNKED, frames=((0, STEP + b"x"), (1, b"\x01"), (1, b"\x00"))),
         "chunk missing": file(schema=CHUNKED, frames=((0, STEP), (1, b"\x01"))),
         "lengths": file(lengths=[6]), "lengths too many": file(lengths=[5, 5]), "no lengths": file(lengths=[]),
+        "worker of a sum": file(start=prologue(kind=5), schema=SUM, message=b"\x02\x05", frames=((0, SUMMED),)),
+        "worker of an index set": file(start=prologue(kind=4), schema=MASK, message=b"\x02\x05", frames=((0, b"\0"),)),
+        "two memories": file(schema=schema(schemes=((b"ef/grid", 0), (b"ec/grid", 0)), tensors=(tensor(), tensor(b"b", scheme=1))),
+                             message=b"\x11" + SEED + bytes(8), frames=((0, STEP + b"\1" + SYMBOLS),) * 2),
+        "memory of a sketch": file(schema=schema(schemes=((b"ef/countsketch:rows=1", 0),)),
+                                   message=b"\x11" + SEED + bytes(8), frames=((0, b"\1" + STEP),)),
+        "stored by pack, without streams": one_frame(b"\1" + STEP, form=2, schema=SKETCH),
         "digest": file(message=b"\x09" + SEED, digests=bytes(4)),
         "END's size": file(end_size=14), "tail's magic": file(tail=b"GZne"),
     },
@@ -168,6 +182,19 @@ class Refusals(Case):
         self.assertEqual(self.refused(data, "decompress", "x.gradz", "-o", "x.npz", "-q", "--only", "a"), 0)
         self.assertEqual(self.refused(data, "info", "x.gradz", "-q"), 0)
         self.assertEqual(list(decode.decode(data, only=["a"])), ["a"])
+
+    def test_bare_messages_without_room(self):
+        for text, code in ((b"ef/grid", 6), (b"diana/grid", 6), (b"at", 6), (b"sum", 3)):
+            with self.subTest(scheme=text):
+                start, (covered, check) = prologue(kind=2), block(1, schema(schemes=((text, 0),)), 0)
+                bare = b"\x89GRb\1\0" + check.to_bytes(8, "little") + bytes(20)
+                bare += xxh3(bare, check).to_bytes(8, "little")
+                (self.path / "x.schema").write_bytes(start + covered)
+                command = ["decompress", "x.gradz", "--schema", "x.schema", "-o", "x.npz", "-q"]
+                self.assertEqual(self.refused(bare, *command), code)
+                with self.assertRaises(Refused) as refusal:
+                    decode.decode(bare, schema=start + covered)
+                self.assertEqual(refusal.exception.code, code)
 
     def test_streams(self):
         self.assertEqual(self.refused(file() + file(), "info", "--stream", "--test", "x.gradz", "-q"), 0)

@@ -28,7 +28,7 @@ class LowBits:
 
 
 class Model:
-    """Frequencies of tokens, a row for each class of blocks and group of contexts. `classes`: of contexts, 0 for none."""
+    """Frequencies of tokens, a row for each class of blocks and group of contexts. `classes`: of contexts, or 0."""
 
     def __init__(self, reader, count, tokens, classes):
         head, second = reader.uint(1), reader.uint(1)

@@ -24,7 +24,8 @@ def build(parts, stored, place):
 
 
 def remembered(name, behind):
-    require(behind.digested or name == "momentum", "no encoder knows what a sketch decodes to: %s cannot remember" % name)
+    require(behind.digested or name == "momentum",
+            "%s over a sketch, of which no encoder knows what it decodes to" % name)
     return behind
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from reference import random as draws
 from reference.reading import require
-from reference.schemes.parts import (F4, REGULAR, Scheme, Stream, buckets_in, of_buckets, put_back, require_falling, take_step,
-                           take_steps)
+from reference.schemes.parts import (F4, REGULAR, Scheme, Stream, buckets_in, of_buckets, put_back, require_falling,
+                                     take_step, take_steps)
 
 SUBTRACTIVE, HALF, NEAREST = range(3)
 

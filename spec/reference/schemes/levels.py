@@ -3,7 +3,8 @@
 import numpy as np
 
 from reference.reading import require
-from reference.schemes.parts import F4, REGULAR, Scheme, Stream, buckets_in, of_buckets, put_back, take_float, take_floats
+from reference.schemes.parts import (F4, REGULAR, Scheme, Stream, buckets_in, of_buckets, put_back, take_float,
+                                     take_floats)
 
 
 def require_rising(magnitudes, least, most):

@@ -12,7 +12,8 @@ BUCKET, BLOCK = ("bucket", 0, 2**22), ("block", 2, 2**18)
 
 # name: keys in their order, each (key, least, largest, default) or (key, (words), default).
 PARAMETERS = {
-    "raw": [], "choose": [], "terngrad": [], "grid": [], "natural": [], "topk": [], "threshold": [], "at": [], "mask": [],
+    "raw": [], "choose": [], "terngrad": [], "grid": [], "natural": [],
+    "topk": [], "threshold": [], "at": [], "mask": [],
     "ef": [], "ec": [], "momentum": [], "diana": [], "shrink": [],
     "dqsg": [("levels", 3, 65535, MUST), (*BUCKET, 0)],
     "dither": [(*BUCKET, 0)],
