@@ -380,6 +380,25 @@ class Damage(Case):
                     self.assertEqual(ours, arrays_of(self.path / "out.npz"))
         self.assertTrue(all(outcomes[key] > self.MUTANTS // 50 for key in ("decoded", 3, 6)), outcomes)
 
+    def test_what_stands_beside_is_of_equal_hostility(self):
+        """A damaged schema file or index set is refused; of side information a bit of a value may go unseen."""
+        random = Random(2)
+        for name, file in (("bare-short", "short.bare"), ("at", "answer.gradz"), ("ndqsg", "ndqsg.gradz")):
+            example = EXAMPLES[name]
+            example.write_input(self.path)
+            options = dict(example.files_beside(file)) or {"side": example.side_input}
+            (option, other), = options.items()
+            beside = example.files[other] if other in example.files else self.bytes_of(other)
+            decoded = decode.decode(example.files[file], **{option: beside})
+            refused = 0
+            for _ in range(150):
+                try:
+                    result = decode.decode(example.files[file], **{option: with_fault(beside, random)})
+                    self.assertEqual(result, decoded)
+                except Refused:
+                    refused += 1
+            self.assertGreater(refused, 60 if option == "side" else 140, name)
+
     def sources(self):
         for case in json.loads((GOLDEN / "manifest.json").read_text())["cases"]:
             if not case["bare"]:
