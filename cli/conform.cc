@@ -114,14 +114,19 @@ class Conformance {
       state->second = folder / "state";
     }
     const Ending ending = run_process(decoder_.fill(values), folder / "stderr", timeout_);
-    const Result result = vector.exit == 0
-                              ? judge_output(vector, ending, values["out"])
-                              : judge_refusal(vector, ending, std::filesystem::exists(values["out"]), any_code_);
+    const Result result = judge(vector, ending, values["out"]);
     std::filesystem::remove_all(folder);
     return result;
   }
 
  private:
+  Result judge(const Vector& vector, const Ending& ending, const std::string& output) const {
+    const bool decoded = ending.how == Ending::How::exited && ending.number == 0;
+    const bool expects_dump = vector.exit == 0 || (decoded && !vector.expected.empty());
+    if (expects_dump) return judge_output(vector, ending, output);
+    return judge_refusal(vector, ending, std::filesystem::exists(output), any_code_);
+  }
+
   static std::vector<std::string> names() {
     std::vector<std::string> out = vector_inputs();
     out.insert(out.begin() + 1, "out");

@@ -48,7 +48,7 @@ Vector parse_vector(const fs::path& folder, const Json& json) {
     }
   }
   if (!out.inputs.contains("in")) refuse("names no 'file'");
-  if (out.expected.empty() == (out.exit == 0)) refuse("has not one of 'expected' and 'exit'");
+  if (out.expected.empty() && out.exit == 0) refuse("has neither 'expected' nor 'exit'");
   return out;
 }
 

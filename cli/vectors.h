@@ -13,7 +13,7 @@ struct Vector {
   std::string shows;                          // what for, in a line
   std::map<std::string, std::string> inputs;  // {in} and what else a decoder needs; paths, but for {top} and {dtype}
   std::string expected;                       // path of the dump; empty if the file is to be refused
-  int exit = 0;                               // of a file to be refused, the exit code
+  int exit = 0;  // of a file to be refused, the exit code; with a dump, one that is as right
 };
 
 // What `inputs` may have.
