@@ -16,6 +16,7 @@ struct Command {
 Command add_aggregate(CLI::App& root);
 Command add_bench(CLI::App& root);
 Command add_compress(CLI::App& root);
+Command add_conform(CLI::App& root);
 Command add_decompress(CLI::App& root);
 Command add_forget(CLI::App& root);
 Command add_info(CLI::App& root);

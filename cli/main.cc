@@ -90,9 +90,9 @@ int run_main(int argc, char** argv) {
   app.footer(
       "gradcodec COMMAND --help tells more. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad or damaged\n"
       "input, 4 I/O failure, 5 a limit would be passed, 6 valid but not supported here, 70 a bug.");
-  const Command commands[] = {add_aggregate(app), add_bench(app), add_compress(app), add_decompress(app),
-                              add_forget(app),    add_info(app),  add_replay(app),   add_schemes(app),
-                              add_stats(app),     add_verify(app)};
+  const Command commands[] = {add_aggregate(app),  add_bench(app),  add_compress(app), add_conform(app),
+                              add_decompress(app), add_forget(app), add_info(app),     add_replay(app),
+                              add_schemes(app),    add_stats(app),  add_verify(app)};
   for (int i = 1; i < argc; ++i) {  // most likely a variable that was not set
     const std::string_view word = argv[i];
     if (word.empty()) return fail(Exit::usage, "argument " + std::to_string(i) + " is empty");
@@ -107,11 +107,10 @@ int run_main(int argc, char** argv) {
       return printed();
     }
     if (word[0] != '-' && !is_command(commands, word)) {
-      return fail(
-          Exit::usage,
-          "'" + escaped(word) +
-              "' is not a command; there are aggregate, bench, compress, decompress, forget, info, replay, schemes, "
-              "stats and verify (gradcodec --help)");
+      return fail(Exit::usage, "'" + escaped(word) +
+                                   "' is not a command; there are aggregate, bench, compress, conform, decompress, "
+                                   "forget, info, replay, schemes, "
+                                   "stats and verify (gradcodec --help)");
     }
   }
   try {

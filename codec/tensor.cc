@@ -101,11 +101,13 @@ std::string shape_text(std::span<const uint64_t> shape) {
 }
 
 void check_tensor_info(const TensorInfo& info) {
-  const auto fail = [&](const std::string& text) { throw Error(Exit::bad_input, text).in_tensor(info.name); };
+  const auto fail = [&](const std::string& text, Exit code = Exit::bad_input) {
+    throw Error(code, text).in_tensor(info.name);
+  };
   if (info.name.empty()) fail("a tensor's name is empty");
-  if (info.name.size() > kMaxNameSize) fail("the name is longer than 65535 bytes");
+  if (info.name.size() > kMaxNameSize) fail("the name is longer than 65535 bytes", Exit::limit);
   if (!is_utf8(info.name) || info.name.find('\0') != std::string::npos) fail("the name is not UTF-8 text");
-  if (info.shape.size() > kMaxRank) fail("rank " + std::to_string(info.shape.size()) + " is more than 32");
+  if (info.shape.size() > kMaxRank) fail("rank " + std::to_string(info.shape.size()) + " is more than 32", Exit::limit);
   // Zero dimensions are multiplied as ones, so that {0, 2^40, 2^40} is refused too: no size computed later can wrap.
   uint64_t bytes = info.dtype.item_size() == 0 ? 1 : info.dtype.item_size();
   for (const uint64_t dim : info.shape) {

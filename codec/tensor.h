@@ -67,8 +67,8 @@ struct TensorInfo {
 
 std::string shape_text(std::span<const uint64_t> shape);  // 300x784, scalar
 
-// Throws Error(bad_input) if the name, the rank, the number of elements or of bytes passes what a tensor may have
-// (1 to 65,535 bytes of UTF-8 without NUL; rank 32; 2^63 - 1).
+// Throws Error if this is no tensor: limit for names over 65,535 bytes and ranks over 32; bad_input for names that are
+// empty or not UTF-8 without NUL, and for 2^63 bytes and more.
 void check_tensor_info(const TensorInfo& info);
 
 // The float32 values of a tensor. May be lazy: reading may convert, decode or compute. Reading from several threads at

@@ -23,13 +23,16 @@ bool is_short(const Schema& schema) {
   return true;
 }
 
-// Their messages would have to name the one before.
-void refuse_memory(const Schema& schema) {
-  const Scheme* memory = memory_of(parse_schemes(schema));
-  if (memory == nullptr) return;
-  throw Error(Exit::unsupported, "scheme '" + std::string(memory->name()) +
-                                     "' remembers from message to message, for which bare messages have no room: use "
-                                     "the container");
+// Their messages would have to name the one before, or the index set.
+void refuse_without_room(const Schema& schema) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(Exit::unsupported, what + ", for which bare messages have no room: use the container");
+  };
+  if (const Scheme* memory = memory_of(parse_schemes(schema))) {
+    refuse("scheme '" + std::string(memory->name()) + "' remembers from message to message");
+  }
+  if (asks_for_set(schema)) refuse("scheme 'at' answers an index set");
+  check_holds_tensors(FileKind::message, schema);  // no sums
 }
 
 uint32_t message_digest(std::span<const uint32_t> tensors) {
@@ -40,7 +43,7 @@ uint32_t message_digest(std::span<const uint32_t> tensors) {
 
 BareWriter::BareWriter(OutputFile& output, const Schema& schema, const MessageId& id)
     : output_(output), schema_(schema), id_(id), short_(is_short(schema)) {
-  refuse_memory(schema);
+  refuse_without_room(schema);
   if (short_) return;
   const Bytes head = header(0);
   base_ = checksum(head, schema_digest(schema));
@@ -96,7 +99,7 @@ void BareWriter::finish(std::span<const uint32_t> digests) {
 
 BareReader::BareReader(InputStream& input, const Schema& schema, uint64_t memory)
     : input_(input), schema_(schema), memory_(memory), short_(is_short(schema)) {
-  refuse_memory(schema);
+  refuse_without_room(schema);
   read_header();
 }
 

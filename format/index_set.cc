@@ -147,6 +147,8 @@ IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned thread
   options.threads = threads;
   options.memory = memory;
   const StoredMessage file(std::move(given), options, progress, FileKind::indices);
+  if (file.message().worker)
+    throw Error(Exit::bad_input, "is an index set and says a worker").in_file(file.file().name());
   IndexSet set;
   set.origin = file.schema().origin;
   set.chunk_log2 = file.schema().chunk_log2;
@@ -157,12 +159,6 @@ IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned thread
   uint64_t listed = 0;
   for (size_t i = 0; i < file.tensors(); ++i) {
     const TensorInfo& info = file.info(i);
-    if (file.choice(i).stored_text() != kMask) {
-      throw Error(Exit::bad_input, "an index set's tensors go by '" + std::string(kMask) + "', not by '" +
-                                       file.choice(i).stored_text() + "'")
-          .in_tensor(info.name)
-          .in_file(file.file().name());
-    }
     Places places;
     for (uint64_t chunk = 0; chunk < file.chunks(i); ++chunk) {
       file.load(i, chunk, piece);

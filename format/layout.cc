@@ -233,6 +233,35 @@ Message parse_message(ByteView body) {
   return message;
 }
 
+Bytes write_state_block(const StateBlock& block) {
+  Bytes out;
+  put(out, block.role);
+  put_varint(out, block.memory.size());
+  put_bytes(out, as_bytes(block.memory));
+  return out;
+}
+
+StateBlock parse_state_block(ByteView body) {
+  ByteReader in(body, "the STATE block");
+  StateBlock out;
+  out.role = in.get<uint8_t>();
+  if (out.role != 1 && out.role != 2) in.fail("says neither an encoder nor a decoder");
+  const uint64_t size = in.get_varint();
+  if (size == 0 || size > kMaxSchemeText) in.fail("has a name of " + std::to_string(size) + " bytes");
+  out.memory = in.get_text(size);
+  in.expect_end();
+  return out;
+}
+
+void check_message_of(FileKind kind, const Message& message) {
+  if (kind == FileKind::state && !(message.seed && message.step && message.previous)) {
+    throw Error(Exit::bad_input, "is a state without a seed, a step or the check of a message");
+  }
+  if ((kind == FileKind::sum || kind == FileKind::indices) && message.worker) {
+    throw Error(Exit::bad_input, "is " + std::string(kind_text(kind)) + " of one worker, which none is");
+  }
+}
+
 Bytes write_block(Tag tag, ByteView body, uint64_t seed) {
   if (body.size() > kMaxBody) throw Error(Exit::limit, "a block of the file would pass 2^28 bytes");
   Bytes out;

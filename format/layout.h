@@ -75,6 +75,12 @@ struct Message {
   std::optional<uint64_t> side = {};           // END's check of the side information that the encoder saw
 };
 
+// What a state says of itself beside its MESSAGE: whose it is (1 an encoder's, 2 a decoder's), and of which memory.
+struct StateBlock {
+  uint8_t role = 0;
+  std::string memory;
+};
+
 uint64_t chunk_count(uint64_t elements, uint64_t chunk_len);  // 1 for no elements
 
 // Frames of a tensor: its chunks, preceded by a frame of its stored parameters if there are several.
@@ -91,6 +97,12 @@ Schema parse_schema(ByteView body, uint64_t memory);
 
 Bytes write_message(const Message& message);
 Message parse_message(ByteView body);
+
+Bytes write_state_block(const StateBlock& block);
+StateBlock parse_state_block(ByteView body);  // throws Error(bad_input)
+
+// What MESSAGE must have in a file of this kind, and what it must not. Throws Error(bad_input).
+void check_message_of(FileKind kind, const Message& message);
 
 // A whole block: tag, length, body, check.
 Bytes write_block(Tag tag, ByteView body, uint64_t seed);

@@ -42,6 +42,15 @@ bool may_take_side(const Schema& schema) {
   });
 }
 
+void check_masks(const Schema& schema) {
+  for (const SchemaTensor& tensor : schema.tensors) {
+    const std::string& text = schema.schemes[tensor.scheme].text;
+    if (text == "mask") continue;
+    throw Error(Exit::bad_input, "an index set's tensors go by 'mask', not by '" + text + "'")
+        .in_tensor(tensor.info.name);
+  }
+}
+
 }  // namespace
 
 bool has_sum(std::string_view text) {
@@ -114,6 +123,9 @@ MessageId id_of(const Schema& schema, const Message& message, FileKind kind) {
     throw Error(Exit::bad_input, message.seed ? "has a seed though no scheme of it draws random numbers"
                                               : "has no seed though a scheme of it draws random numbers");
   }
+  if (message.worker && (kind == FileKind::sum || kind == FileKind::indices)) {
+    throw Error(Exit::bad_input, "says a worker, though it is of several");
+  }
   if (message.side && !may_take_side(schema) && !asks_for_set(schema)) {
     throw Error(Exit::bad_input, "has a digest of side information though no scheme of it takes some");
   }
@@ -124,7 +136,8 @@ void check_holds_tensors(FileKind kind, const Schema& schema) {
   if (kind == FileKind::schema) {
     throw Error(Exit::usage, "is a schema file, which holds no tensors: a message was expected");
   }
-  if (kind == FileKind::state || kind == FileKind::indices) return;  // vectors and masks are tensors, too
+  if (kind == FileKind::state) return;  // vectors are tensors, too
+  if (kind == FileKind::indices) return check_masks(schema);
   for (const SchemaTensor& tensor : schema.tensors) {
     const std::string& text = schema.schemes[tensor.scheme].text;
     const bool sums = has_sum(text);

@@ -132,7 +132,7 @@ bool ContainerReader::begin() {
   has_message_ = false;
   tree_.clear();
   metadata_.clear();
-  state_.clear();
+  state_ = {};
   lengths_.clear();
   blocks_.clear();
   accounts_ = {};
@@ -166,7 +166,8 @@ bool ContainerReader::begin() {
     if (kind_ == FileKind::schema) return true;
   }
   base_ = seed;
-  if (kind_ == FileKind::state && state_.empty()) throw Error(Exit::bad_input, "is a state without a STATE block");
+  if (kind_ == FileKind::state && state_.role == 0) throw Error(Exit::bad_input, "is a state without a STATE block");
+  check_message_of(kind_, message_);
   lengths_.reserve(static_cast<size_t>(std::min(total_frames(schema_), kMostFramesReserved)));
   if (!tree_.empty() && schema_.origin != DumpKind::hdf5) {
     throw Error(Exit::bad_input, "has a TREE block though it was not made from HDF5");
@@ -199,10 +200,9 @@ void ContainerReader::take_header_block(const Block& block) {
       return;
     case Tag::state:
       if (kind_ != FileKind::state) throw Error(Exit::bad_input, "has a STATE block, but is not a state");
-      if (!state_.empty()) throw Error(Exit::bad_input, "has two STATE blocks");
-      if (block.body().empty()) throw Error(Exit::bad_input, "has a STATE block with nothing in it");
+      if (state_.role != 0) throw Error(Exit::bad_input, "has two STATE blocks");
       accounts_.message += block.bytes.size();
-      state_.assign(block.body().begin(), block.body().end());
+      state_ = parse_state_block(block.body());
       return;
     case Tag::end:
       throw Error(Exit::bad_input, "ends before its MESSAGE block");

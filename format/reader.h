@@ -71,7 +71,7 @@ class ContainerReader final : public FrameReader {
   const Message& message() const { return message_; }
   const Bytes& tree() const { return tree_; }          // unwrapped; empty if there is none
   const Bytes& metadata() const { return metadata_; }  // likewise
-  const Bytes& state() const { return state_; }        // the body of STATE, which a state has
+  const StateBlock& state() const { return state_; }   // of a state
 
   void next(FrameBytes& frame, const FramePlace& place) override;
   void skip(FrameBytes& frame, const FramePlace& place) override;
@@ -118,7 +118,8 @@ class ContainerReader final : public FrameReader {
   bool has_message_ = false;
   Schema schema_;
   Message message_;
-  Bytes tree_, metadata_, state_;
+  Bytes tree_, metadata_;
+  StateBlock state_;
   std::vector<uint32_t> lengths_;
   std::vector<BlockPlace> blocks_;
   Accounts accounts_;

@@ -27,26 +27,6 @@ std::string number(uint64_t n) { return std::to_string(n); }
 
 std::string role_text(StateRole role) { return role == StateRole::encoder ? "an encoder" : "a decoder"; }
 
-// The body of the STATE block: role, name of the memory.
-Bytes write_state_block(const StateFacts& facts) {
-  Bytes out;
-  put(out, static_cast<uint8_t>(facts.role));
-  put_varint(out, facts.memory.size());
-  put_bytes(out, as_bytes(facts.memory));
-  return out;
-}
-
-void parse_state_block(ByteView body, StateFacts& facts) {
-  ByteReader in(body, "the STATE block");
-  const auto role = in.get<uint8_t>();
-  if (role != 1 && role != 2) in.fail("says neither an encoder nor a decoder");
-  facts.role = static_cast<StateRole>(role);
-  const uint64_t size = in.get_varint();
-  if (size == 0 || size > kMaxSchemeText) in.fail("has a name of " + number(size) + " bytes");
-  facts.memory = in.get_text(size);
-  in.expect_end();
-}
-
 std::string vector_name(const Remembered& remembered, size_t vector, const TensorInfo& info) {
   return remembered.vectors()[vector] + "/" + info.name;
 }
@@ -123,10 +103,8 @@ StateFacts begin_state(ContainerReader& reader) {
   }
   const Message& message = reader.message();
   StateFacts found;
-  parse_state_block(reader.state(), found);
-  if (!message.seed || !message.step || !message.previous) {
-    throw Error(Exit::bad_input, "is a state without a seed, a step or the check of a message");
-  }
+  found.role = static_cast<StateRole>(reader.state().role);
+  found.memory = reader.state().memory;
   found.seed = *message.seed;
   found.worker = message.worker;
   found.step = *message.step;
@@ -376,7 +354,8 @@ void StateFile::write(bool replace) const {
   origin.mode = mode_;
   OutputFile output(path_, replace, origin);
   ContainerWriter writer(output);
-  writer.begin(schema, {}, {}, message, FileKind::state, write_state_block(facts_));
+  writer.begin(schema, {}, {}, message, FileKind::state,
+               write_state_block({static_cast<uint8_t>(facts_.role), facts_.memory}));
   Progress progress;
   compress(values, schema, std::vector<SchemeChoice>(schema.schemes.size(), options.scheme), options, writer, progress);
   output.be_durable();

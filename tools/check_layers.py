@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks who includes what, and that nothing a byte depends on comes from libm, <random> or the locale.
+"""Checks who includes what, and that nothing a byte depends on comes from libm, <random> or the locale; and that the
+reference decoder needs no more than it says.
 
     tools/check_layers.py [ROOT]
 
-Reads every C++ file of codec/, format/ and cli/; prints FILE:LINE: what is wrong; exit code 1 if anything is."""
+Reads every C++ file of codec/, format/ and cli/, and spec/reference/; prints FILE:LINE: what is wrong; exit code 1 if anything is."""
 import re
 import sys
 from fnmatch import fnmatchcase
@@ -32,6 +33,7 @@ NEVER = [
     ("codec/lattice/*", "codec/checks/*", "what decides bytes uses no statistics of libm"),
     ("* !codec/lattice/* !codec/schemes/lattice.cc", "codec/lattice/*", "the parts of one scheme"),
     ("* !codec/levels/* !codec/schemes/*", "codec/levels/*", "the levels of schemes"),
+    ("* !format/hdf5/*", "format/hdf5/*", "the parts of another program, which alone has the HDF5 library"),
     ("format/layout.*", "codec/scheme.h", "to the container a scheme is text and bytes"),
     ("format/writer.*", "codec/scheme.h", "to the container a scheme is text and bytes"),
     ("format/reader.*", "codec/scheme.h", "to the container a scheme is text and bytes"),
@@ -42,8 +44,9 @@ LIBRARIES = {
     "zstd*.h": ["codec/coders/zstd.cc"],
     "sodium*.h": ["codec/secret.cc"],
     "xxh*.h": ["codec/checksum.*"],
-    "hdf5*.h": ["format/dumps/hdf5*"],
-    "H5*.h": ["format/dumps/hdf5*"],
+    "hdf5*.h": ["format/hdf5/*"],
+    "H5*.h": ["format/hdf5/*"],
+    "seccomp.h": ["format/hdf5/confine.cc"],
     "archive*.h": ["format/dumps/npz*.cc"],
     "hwy/*": ["codec/kernels/simd*"],
     "nlohmann/*": ["format/cbor.*", "format/metadata*", "cli/*"],
@@ -54,7 +57,8 @@ LIBRARIES = {
     "Eigen/*": [],
     "random": ["format/*", "cli/*"],
 }
-SYSTEM = re.compile(r"[a-z_]+|(fcntl|poll|pthread|signal|termios|unistd)\.h|(sys|linux)/\w+\.h")
+REFERENCE_IMPORTS = ("reference", "numpy", "xxhash", "zstandard")
+SYSTEM = re.compile(r"[a-z_]+|(fcntl|poll|pthread|signal|spawn|termios|unistd)\.h|(sys|linux)/\w+\.h")
 
 LIBM = r"(?:exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|sinh|cosh|tanh|asin|acos|atan|atan2|asinh|acosh|atanh" \
        r"|cbrt|hypot|erf|erfc|lgamma|tgamma)[fl]?"
@@ -115,14 +119,22 @@ def faults(file, text):
         yield text.count("\n", 0, at) + 1, what
 
 
+def reference_faults(text):
+    """Yields (line, what) for a module of spec/reference/, which is of the pages alone."""
+    for m in re.finditer(r"^[ \t]*(?:from|import)[ \t]+(\w+)", text, re.M):
+        if m[1] not in REFERENCE_IMPORTS and m[1] not in sys.stdlib_module_names:
+            yield text.count("\n", 0, m.start()) + 1, f"imports {m[1]}: the reference decoder has {REFERENCE_IMPORTS}"
+
+
 def main(root):
     files = [p for layer in LAYERS for p in sorted((root / layer).rglob("*")) if p.suffix in (".h", ".cc", ".inc")]
     if not files:
         sys.exit(f"check_layers: no C++ files in {', '.join(LAYERS)} under {root}")
+    files += sorted((root / "spec/reference").rglob("*.py"))
     count = 0
     for path in files:
-        name = path.relative_to(root).as_posix()
-        for line, what in faults(name, path.read_text(encoding="utf-8")):
+        name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+        for line, what in reference_faults(text) if path.suffix == ".py" else faults(name, text):
             print(f"{name}:{line}: {what}")
             count += 1
     print(f"check_layers: {len(files)} files, {count} faults")

@@ -1,4 +1,4 @@
-// HDF5 dumps.
+// HDF5 dumps. The HDF5 library is in a process of its own, the program gradcodec-hdf5: see hdf5_process.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,10 +22,11 @@ inline constexpr const char* kOrderAttribute = "gradcodec_order";
 // Lists every dataset of a supported type at any depth as a tensor, in the order of traversal: depth first, a group's
 // links by creation order where it is tracked, else by name; an object of several names under the first. Other files
 // are never opened: external links, external storage and virtual datasets count as unsupported.
-// Throws Error: bad_input for what is no HDF5 file or is damaged; unsupported, naming the object, for what cannot be
-// kept, unless options.drop_unsupported leaves it out with a line in `dropped` (which may be null); limit for HDF5
-// chunks over 256 MiB, groups deeper than 500, more than 64 MiB beside the tensors, and shapes out of all proportion
-// to the file.
+// Throws Error: bad_input for what is no HDF5 file or is damaged, and for what crashes the library; unsupported, naming
+// the object, for what cannot be kept, unless options.drop_unsupported leaves it out with a line in `dropped` (which
+// may be null), and where gradcodec-hdf5 is not installed; limit for HDF5 chunks over 256 MiB, groups deeper than 500,
+// more than 64 MiB beside the tensors, more than 1 GiB of names, shapes out of all proportion to the file, and where
+// the library wants more memory or processor time than it gets. Reading from the tensors throws the same.
 std::unique_ptr<Source> open_hdf5(std::shared_ptr<RandomFile> file, const SourceOptions& options,
                                   std::vector<std::string>* dropped);
 

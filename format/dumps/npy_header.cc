@@ -122,7 +122,10 @@ class HeaderText {
     expect('(');
     while (!take(')')) {
       shape.push_back(parse_dimension());
-      if (shape.size() > kMaxRank) fail("has a shape of more than " + std::to_string(kMaxRank) + " dimensions");
+      if (shape.size() > kMaxRank) {
+        throw Error(Exit::limit, "has more than " + std::to_string(kMaxRank) +
+                                     " dimensions, which are the most that are kept: reshape the array to fewer");
+      }
       if (take(',')) continue;
       if (shape.size() == 1) fail("has a shape that is no tuple: (n) where (n,) is meant");
       expect(')');

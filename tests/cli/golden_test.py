@@ -2,19 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of every release decode to the same values, and are written again byte for byte (zstd's payloads aside).
 
-tests/golden/make.py made them. A file that is missing, changed or unknown is a failure: nothing is skipped.
+tests/golden/cases.py lists them. The files are vectors, in spec/vectors: tests/spec/vectors_test.py holds them to their
+manifest. An input that is missing, changed or unknown is a failure: nothing is skipped.
 """
 import hashlib
 import io
 import json
-import os
-import runpy
+import sys
 import zipfile
 from pathlib import Path
 
 import support
 
-GOLDEN = Path(os.environ.get("GRADCODEC_GOLDEN", Path(__file__).resolve().parents[1] / "golden"))
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN, VECTORS = ROOT / "tests/golden", ROOT / "spec/vectors"
+sys.path.insert(0, str(GOLDEN))
+import cases  # noqa: E402
 
 
 def members_of(data):
@@ -29,56 +32,67 @@ class Golden(support.CliTest):
         cls.cases = cls.manifest["cases"]
         assert cls.cases
 
-    def paths(self, case):
-        schema = ["--schema", GOLDEN / f"files/{case['bare']}.schema"] if case["bare"] else []
-        return GOLDEN / "inputs" / case["input"], GOLDEN / f"files/{case['name']}.gradz", schema
+        cls.folders = {path.name[5:]: path for path in VECTORS.iterdir() if path.is_dir()}
+
+    def vector(self, name):
+        """The paths and values of a vector: `file`, `schema`, `expected`."""
+        folder = self.folders[name]
+        said = json.loads((folder / "vector.json").read_text())
+        return {key: folder / value for key, value in said.items() if key not in ("shows", "dtype")}
+
+    def schema(self, vector):
+        return ["--schema", vector["schema"]] if "schema" in vector else []
 
     def side(self, case):
-        return ["--side-info", GOLDEN / case["side"]] if "side" in case else []
+        if "side" not in case:
+            return []
+        path = GOLDEN / "inputs" / case["side"]
+        return ["--side-info", path if path.exists() else self.vector(case["side"])["expected"]]
 
-    def test_every_file_is_there_and_as_it_was(self):
-        there = [p for folder in ("inputs", "files", "expected") for p in (GOLDEN / folder).glob("*")]
-        self.assertEqual({str(p.relative_to(GOLDEN)) for p in there}, set(self.manifest["sha256"]))
+    def test_every_input_is_there_and_as_it_was(self):
+        there = {str(path.relative_to(GOLDEN)) for path in (GOLDEN / "inputs").glob("*")}
+        self.assertEqual(there, set(self.manifest["sha256"]))
         for name, digest in self.manifest["sha256"].items():
             self.assertEqual(hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest(), digest, name)
 
-    def test_every_case_of_the_generator_is_there(self):
-        generator = Path(__file__).resolve().parents[1] / "golden" / "make.py"
-        cases = runpy.run_path(str(generator), run_name="golden")["CASES"]
-        self.assertEqual({c["name"]: c for c in cases}, {c["name"]: c for c in self.cases})
+    def test_every_case_of_the_list_is_there_and_no_other(self):
+        self.assertEqual({c["name"]: c for c in cases.CASES}, {c["name"]: c for c in self.cases})
 
     def test_files_are_written_again_to_the_byte(self):
         for case in self.cases:
             if not case["same_bytes"]:
                 continue
             with self.subTest(case["name"]):
-                source, packed, schema = self.paths(case)
-                bare = ["--bare", *schema] if schema else []
+                source, vector = GOLDEN / "inputs" / case["input"], self.vector(case["name"])
+                bare = ["--bare", *self.schema(vector)] if case["bare"] else []
                 side = self.side(case) if case.get("noted") else []
                 made = self.ok("compress", source, "-q", "-o", "-", *case["options"], *bare, *side).out
-                self.assertTrue(made == packed.read_bytes(), "the file differs")
+                self.assertTrue(made == vector["file"].read_bytes(), "the file differs")
 
     def test_files_decode_to_the_same_bytes(self):
         for case in self.cases:
-            source, packed, schema = self.paths(case)
-            for i, options in enumerate(case["decode"]):
-                with self.subTest(case["name"], options=options):
-                    expected = (GOLDEN / f"expected/{case['name']}.{i}{source.suffix}").read_bytes()
-                    decoded = self.ok("decompress", packed, "-q", "-o", "-", *schema, *options, *self.side(case)).out
-                    if source.suffix != ".npz":
+            for name, options in cases.outputs(case):
+                with self.subTest(name):
+                    vector = self.vector(name)
+                    expected = vector["expected"].read_bytes()
+                    decoded = self.ok("decompress", vector["file"], "-q", "-o", "-", *self.schema(vector), *options,
+                                      *self.side(case)).out
+                    if vector["expected"].suffix != ".npz":
                         self.assertTrue(decoded == expected, "decoded bytes differ")
                         continue
                     # Another version of the zip library may lay an archive out in another way: the members count.
                     got, wanted = members_of(decoded), members_of(expected)
                     self.assertEqual(list(got), list(wanted))
-                    for name, data in wanted.items():
-                        self.assertTrue(got[name] == data, f"{name} differs")
+                    for member, data in wanted.items():
+                        self.assertTrue(got[member] == data, f"{member} differs")
 
     def test_schemas_are_written_again_to_the_byte(self):
-        for name in sorted(n for n in self.manifest["sha256"] if n.endswith(".schema")):
+        bare = [case for case in self.cases if case["bare"]]
+        self.assertTrue(bare)
+        for case in bare:
             made = self.dir / "made.schema"
-            self.ok("info", GOLDEN / name.replace(".schema", ".gradz"), "-f", "--schema-out", made)
-            self.assertEqual(made.read_bytes(), (GOLDEN / name).read_bytes(), name)
+            self.ok("info", self.vector(case["bare"])["file"], "-f", "--schema-out", made)
+            self.assertEqual(made.read_bytes(), self.vector(case["name"])["schema"].read_bytes(), case["name"])
 
 
 if __name__ == "__main__":

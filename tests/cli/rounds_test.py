@@ -16,7 +16,7 @@ import container as gz
 import sketches
 import support
 from container import F4, PACK, Tensor, varint
-from sketches import heaviest, only, page_numbers, split
+from sketches import filling_words, heaviest, only, split
 from support import BAD_INPUT, IO_FAILURE, LIMIT, USAGE, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,9 +145,7 @@ class Rounds(RoundsTest):
             at = data.index(varint(300), 60 if name == "a" else at + 2 + 4 * 1500)
             table = np.frombuffer(data[at + 2:at + 2 + 4 * 1500], "<f4").reshape(5, 300).astype(float)
             squares.append(sorted(np.add.accumulate(row * row)[-1] for row in table)[2])
-        key = page_numbers.step_key(3, 7)
-        flat = np.concatenate([x.ravel() for x in whole.values()])
-        words = [page_numbers.word_of(key, t, 7, 0, i) for t, x in enumerate(whole.values()) for i in range(x.size)]
+        flat, words = np.concatenate([x.ravel() for x in whole.values()]), filling_words(3, 7, whole)
         for count in (5, 600):
             with self.subTest(count=count):
                 heavy = np.flatnonzero(flat.astype(float)**2 >= sum(squares) / count)
@@ -654,8 +652,7 @@ class SumsOfSketches(RoundsTest):
                 by_row = [np.add.accumulate(row.astype("f8")**2)[-1] for row in table]
                 squares += sorted(by_row)[rows // 2] * factor * factor
             flat = np.concatenate([x.ravel() for x in whole.values()])
-            key = page_numbers.step_key(3, 7)
-            drawn = [page_numbers.word_of(key, t, 7, 0, i) for t, x in enumerate(whole.values()) for i in range(x.size)]
+            drawn = filling_words(3, 7, whole)
             heavy = np.flatnonzero(flat.astype(float)**2 >= squares / 600)
             self.assertLess(len(heavy), 600)
             self.assertGreater(len(heavy), 20)

@@ -5,31 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "spec"))
-import page_numbers  # noqa: E402
-
-HASH = 6  # the purpose
-
-
-def words(key, ordinal, count, sub):
-    """page_numbers.word_of of stage 0, of all coordinates below `count`."""
-    low = np.uint64(0xFFFFFFFF)
-    c0, c1 = np.arange(-(-count // 4), dtype=np.uint64), np.uint64(0)
-    c2, c3 = np.uint64(ordinal), np.uint64(HASH << 16 | sub)
-    k0, k1 = (np.uint64(k) for k in key)
-    for _ in range(10):
-        p0, p1 = np.uint64(0xD2511F53) * c0, np.uint64(0xCD9E8D57) * c2
-        c0, c1, c2, c3 = p1 >> np.uint64(32) ^ c1 ^ k0, p1 & low, p0 >> np.uint64(32) ^ c3 ^ k1, p0 & low
-        k0, k1 = k0 + np.uint64(0x9E3779B9) & low, k1 + np.uint64(0xBB67AE85) & low
-    return np.stack(np.broadcast_arrays(c0, c1, c2, c3), axis=-1).ravel()[:count]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "spec"))
+from reference.random import FILL, HASH, Keys, words  # noqa: E402
 
 
 class Sketch:
     """The hashes of one tensor."""
 
     def __init__(self, seed, step, ordinal, size, rows, cols, scope="step"):
-        key = page_numbers.step_key(seed, step) if scope == "step" else page_numbers.message_key(seed, None, None)
-        drawn = [words(key, ordinal, size, row) for row in range(rows)]
+        keys = Keys(seed, None, step)
+        key = keys.step if scope == "step" else keys.run
+        drawn = [words(key, ordinal, 0, HASH, np.arange(size), row).astype(np.uint64) for row in range(rows)]
         self.cols, self.minus = cols, np.array([w >> np.uint64(31) != 0 for w in drawn])
         self.buckets = np.array([(w << np.uint64(1) & np.uint64(0xFFFFFFFF)) * np.uint64(cols) >> np.uint64(32)
                                  for w in drawn]).astype(int)
@@ -43,6 +29,13 @@ class Sketch:
     def estimates(self, table):
         said = np.array([np.where(minus, -row[b], row[b]) for b, minus, row in zip(self.buckets, self.minus, table)])
         return np.sort(said, axis=0)[len(table) // 2] + table.dtype.type(0)
+
+
+def filling_words(seed, step, tensors):
+    """HEAVYMIX: of all elements of all tensors, in order."""
+    key = Keys(seed, None, step).step
+    return np.concatenate([words(key, ordinal, 0, FILL, np.arange(x.size))
+                           for ordinal, x in enumerate(tensors.values())])
 
 
 def heaviest(tensors, count):

@@ -16,8 +16,8 @@
 
 namespace gradcodec::fuzz {
 
-// As `--memory` and `--max-output` are set for files from strangers.
-inline constexpr uint64_t kMemory = uint64_t{64} << 20, kMaxOutput = uint64_t{64} << 20;
+// As `--memory` and `--max-output` would be set for files from strangers; little, so that many are tried.
+inline constexpr uint64_t kMemory = uint64_t{64} << 20, kMaxOutput = uint64_t{2} << 20;
 
 inline ByteView bytes_of(const uint8_t* data, size_t size) { return std::as_bytes(std::span(data, size)); }
 

@@ -47,12 +47,19 @@ class Example:
         """{name: bytes} of what a file decodes to: of a state, what is remembered, float64 bits."""
         if not file.endswith(".state"):
             return self.decoded()
-        return {name: b"".join(bytes.fromhex(bits)[::-1] for bits in vector) for name, vector in self.remembered.items()}
+        return {name: b"".join(bytes.fromhex(bits)[::-1] for bits in vector)
+                for name, vector in self.remembered.items()}
 
     def write_input(self, folder):
         save(folder / self.input, {name: filled(tensor, "", float) for name, tensor in self.tensors.items()})
         if self.sides:
             save(folder / self.side_input, self.sides)
+
+    def files_beside(self, file):
+        """(option, file) of the schema file of a bare message, or the index set that a message answers."""
+        if file.endswith(".bare"):
+            return [("schema", next(name for name in self.files if name.endswith(".schema")))]
+        return [("at", name) for name in self.files if name.endswith(".indices")]
 
     def side_arguments(self):
         return ["--side-info", self.side_input] if self.sides else []

@@ -6,7 +6,6 @@ tables are whole, lines are not long.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -16,11 +15,12 @@ import unittest
 import numpy as np
 
 import examples
-import page_decoder
+from program import PROGRAM, ROOT, SPEC
+from reference import container
+from reference.reading import Reader
+from reference.schema import Schema
+from reference.schemes.texts import NO_DRAWS
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SPEC = ROOT / "spec"
-PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", ROOT / "build/release/gradcodec")).resolve()
 CONTAINER = (SPEC / "container.md").read_text()
 COLUMNS = 120
 SECTIONS = ["Parameters", "Stored", "Decoding", "Refused", "The encoder", "Promises"]
@@ -106,7 +106,13 @@ class Pages(unittest.TestCase):
             text = page.read_text()
             titles = [title for title in re.findall(r"^## (.*)$", text, re.M) if title != "Contexts"]
             shared = text.count("Not a scheme by itself:") == 1  # what several schemes are presets of
-            wanted = SECTIONS + (["Example", "Changes"] if not shared else [])
+            wanted = SECTIONS + (["Example", "Changes"] if not shared else ["Changes"])
+            self.assertEqual(titles, wanted, page.name)
+
+    def test_pages_of_coders_follow_the_template(self):
+        for page in (SPEC / "coders").glob("*.md"):
+            titles = [title for title in re.findall(r"^## (.*)$", page.read_text(), re.M) if title != "The encoder"]
+            wanted = [title for title in SECTIONS if title != "The encoder"] + ["Example", "Changes"]
             self.assertEqual(titles, wanted, page.name)
 
     def test_what_draws(self):
@@ -116,7 +122,7 @@ class Pages(unittest.TestCase):
                 for page in (SPEC / "schemes").glob("*.md")}
         in_files = [*names, "sum"]  # no dump is compressed by that
         self.assertEqual({name: len(lines) for name, lines in said.items()}, {name: name in in_files for name in said})
-        self.assertEqual({name for name in in_files if said[name] == ["no"]}, set(page_decoder.NO_DRAWS))
+        self.assertEqual({name for name in in_files if said[name] == ["no"]}, set(NO_DRAWS))
         commands = {example.page: example.commands[0] for example in examples.read_examples().values()}
         for name in names:
             with self.subTest(scheme=name):
@@ -150,12 +156,13 @@ class Pages(unittest.TestCase):
             command = [PROGRAM, "compress", dump, "-o", out, "-f", "-q", "--scheme", "dqsg:levels=3", "--coder"]
             refusal = subprocess.run([*command, "none"], capture_output=True, text=True, check=False).stderr
             names = re.search(r"there are ([\w, -]+)", refusal).group(1).split(", ")
-            self.assertEqual(sorted(names), sorted(page.stem for page in (SPEC / "coders").glob("*.md")))
+            pages = {page.stem for page in (SPEC / "coders").glob("*.md")} - {"TEMPLATE"}
+            self.assertEqual(set(names), pages)
             for name in names:
                 subprocess.run([*command, name], check=True)
-                schema = page_decoder.Reader(out.read_bytes())
-                page_decoder.take_prologue(schema)
-                (_, its_id), = page_decoder.Schema(page_decoder.take_block(schema, 0)[1]).schemes
+                reader = Reader(out.read_bytes())
+                container.take_prologue(reader)
+                (_, its_id), = Schema(container.take_block(reader, 0)[1]).schemes
                 page = (SPEC / "coders" / (name + ".md")).read_text()
                 self.assertTrue(page.startswith("# Coder `%s` (id %d)" % (name, its_id)), name)
 
@@ -244,13 +251,17 @@ class Numbers(unittest.TestCase):
         self.assertEqual(constant("codec/schemes/grid_quantizer.h", "kMaxLevel"), 32767)
         self.assertEqual(constant("codec/schemes/grid_quantizer.h", "kMaxBucket"), 2**22)
         self.assertEqual(constant("codec/random.cc", "kMessageScope"), 0x6D736731)
-        limits = dict(tables(section(CONTAINER, "Limits")))
+        limits = {row[0]: row[1] for row in tables((SPEC / "limits.md").read_text())}
         self.assertEqual(limits["body of a block, payload of a frame"], "2^28 - 1 bytes")
-        self.assertEqual(limits["elements a chunk"], "2^22")
-        self.assertEqual(limits["content of TREE; of METADATA"], "64 MiB; 16 MiB")
-        self.assertEqual(limits["rank"], "32")
-        self.assertEqual(limits["name"], "65,535 bytes")
-        self.assertEqual(limits["scheme text; schemes"], "1,024 bytes; 4,096")
+        self.assertEqual(limits["chunk size"], "2^12 to 2^22 elements")
+        self.assertEqual((limits["content of TREE"], limits["content of METADATA"]), ("64 MiB", "16 MiB"))
+        self.assertEqual((limits["rank"], limits["name of a tensor"]), ("32", "65,535 bytes"))
+        self.assertEqual((limits["scheme text"], limits["scheme texts of a file"]), ("1,024 bytes", "4,096"))
+        self.assertEqual(limits["short bare message"], "2^22 elements and 2^27 bytes of elements")
+        self.assertEqual(constant("format/bare.h", "kMaxShortBareBytes"), 2**27)
+        # The reference decoder has the same.
+        self.assertEqual(container.MOST_CONTENT, {container.TREE: 2**26, container.METADATA: 2**24})
+        self.assertEqual(container.MOST_BODY, constant(layout, "kMaxBody"))
 
     def test_purposes(self):
         self.assertEqual(enum("codec/random.h", "Purpose"),

@@ -3,68 +3,14 @@
     GRADCODEC=build/release/gradcodec python3 tests/spec/spec_refusals_test.py
 """
 # SPDX-License-Identifier: Apache-2.0
-import os
-import pathlib
 import struct
-import subprocess
-import tempfile
 import unittest
 
-from xxh3 import xxh3
-
-PROGRAM = pathlib.Path(os.environ.get("GRADCODEC", "build/release/gradcodec")).resolve()
-MAGIC = bytes.fromhex("894752410D0A1A0A")
-STEP = struct.pack("<f", 2)
-SYMBOLS = bytes([1 + 1 * 3 + 2 * 9])  # 0 0 1
-SEED = (1).to_bytes(8, "little")
-
-
-def varint(n):
-    out = b""
-    while n >= 0x80:
-        out, n = out + bytes([n & 0x7F | 0x80]), n >> 7
-    return out + bytes([n])
-
-
-def text(data):
-    return varint(len(data)) + data
-
-
-def block(tag, body, seed):
-    covered = bytes([tag]) + text(body)
-    check = xxh3(covered, seed)
-    return covered + check.to_bytes(8, "little"), check
-
-
-def prologue(magic=MAGIC, major=1, kind=1, flags=0):
-    head = magic + bytes([major, 7, kind, flags])  # any minor
-    return head + struct.pack("<I", xxh3(head) & 0xFFFFFFFF)
-
-
-def tensor(name=b"a", dtype=b"\x02", dims=(3,), scheme=0, rank=None):
-    shape = bytes([len(dims) if rank is None else rank]) + b"".join(map(varint, dims))
-    return text(name) + dtype + shape + varint(scheme)
-
-
-def schema(head=b"\x12\x00\x02", schemes=((b"dqsg:levels=3", 0),), tensors=(tensor(),), more=b""):
-    listed = b"".join(text(name) + struct.pack("<H", coder) for name, coder in schemes)
-    return head + varint(len(schemes)) + listed + varint(len(tensors)) + b"".join(tensors) + more
-
-
-def file(start=prologue(), schema=schema(), between=(), message=b"\x01" + SEED, frames=((0, STEP + SYMBOLS),), after=(),
-         digests=b"", lengths=None, tail=b"GZnd", end_size=None):
-    out, check, k = start, 0, 0
-    for tag, body in [(1, schema), *between, (2, message)]:
-        data, check = block(tag, body, check)
-        out, k = out + data, k + 1
-    for form, payload in frames:
-        frame = struct.pack("<I", len(payload) | form << 28) + payload
-        out, k = out + frame + xxh3(frame, check + k).to_bytes(8, "little"), k + 1
-    for tag, body in after:
-        out, k = out + block(tag, body, check + k)[0], k + 1
-    lengths = [len(payload) for _, payload in frames] if lengths is None else lengths
-    end = block(0x7F, digests + b"".join(map(varint, lengths)), check + k)[0]
-    return out + end + struct.pack("<I", len(end) if end_size is None else end_size) + tail
+from made_files import MAGIC, SEED, STEP, SYMBOLS, block, file, prologue, schema, tensor, varint
+from program import Case
+from reference import decode
+from reference.container import xxh3
+from reference.reading import Refused
 
 
 def scheme_text(data, coder=0):
@@ -89,6 +35,8 @@ EMPTY = schema(tensors=(tensor(dims=(0,)),))
 NATURAL = schema(schemes=((b"natural", 0),))
 ROWS = schema(schemes=((b"sign:axis=row", 0),))
 DITHER = schema(schemes=((b"dither", 0),))
+SUM, SUMMED = schema(schemes=((b"sum", 0),)), b"\1" + struct.pack("<d", 1) + b"\1\1" + STEP + SYMBOLS
+MASK, SKETCH = schema(schemes=((b"mask", 0),)), schema(schemes=((b"countsketch:rows=1", 0),))
 CHUNKED = schema(head=b"\x0c\x00\x02", tensors=(tensor(dims=(5000,)),))
 CASES = {
     0: {
@@ -104,6 +52,11 @@ CASES = {
                                           schema=schema(schemes=((b"adaquant:bucket=0", 0),))),
         "beyond M of dither": one_frame(STEP + b"\x01" + exceptions((0, 0x48000000)) + b"\x0d", form=4, schema=DITHER),
         "rows of 1": one_frame(b"\x01" + bits(ONE) * 3 + b"\x00", schema=ROWS, message=b"\x00"),
+        "sum": file(start=prologue(kind=5), schema=SUM, message=b"\0", frames=((0, SUMMED),)),
+        "index set": file(start=prologue(kind=4), schema=MASK, message=b"\0", frames=((0, b"\0"),)),
+        "no streams, constant": one_frame(b"\1" + STEP, form=1, schema=SKETCH),
+        "biased behind shrink": file(schema=schema(schemes=((b"shrink/sign", 0),)), message=b"\0",
+                                     frames=((0, bits(ONE) + bits(ONE) + b"\0"),)),
         "chunks": file(schema=CHUNKED, frames=((0, STEP), (1, b"\x01"), (1, b"\x00"))),
     },
     2: {"bare without schema": b"\x89GRb" + bytes(40), "schema file": file(start=prologue(kind=2))[:55]},
@@ -167,6 +120,13 @@ CASES = {
         "parameter frame's rest": file(schema=CHUNKED, frames=((0, STEP + b"x"), (1, b"\x01"), (1, b"\x00"))),
         "chunk missing": file(schema=CHUNKED, frames=((0, STEP), (1, b"\x01"))),
         "lengths": file(lengths=[6]), "lengths too many": file(lengths=[5, 5]), "no lengths": file(lengths=[]),
+        "worker of a sum": file(start=prologue(kind=5), schema=SUM, message=b"\x02\x05", frames=((0, SUMMED),)),
+        "worker of an index set": file(start=prologue(kind=4), schema=MASK, message=b"\x02\x05", frames=((0, b"\0"),)),
+        "two memories": file(schema=schema(schemes=((b"ef/grid", 0), (b"ec/grid", 0)), tensors=(tensor(), tensor(b"b", scheme=1))),
+                             message=b"\x11" + SEED + bytes(8), frames=((0, STEP + b"\1" + SYMBOLS),) * 2),
+        "memory of a sketch": file(schema=schema(schemes=((b"ef/countsketch:rows=1", 0),)),
+                                   message=b"\x11" + SEED + bytes(8), frames=((0, b"\1" + STEP),)),
+        "stored by pack, without streams": one_frame(b"\1" + STEP, form=2, schema=SKETCH),
         "digest": file(message=b"\x09" + SEED, digests=bytes(4)),
         "END's size": file(end_size=14), "tail's magic": file(tail=b"GZne"),
     },
@@ -190,38 +150,58 @@ CASES = {
 }
 
 
-class Refusals(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = pathlib.Path(folder.name)
-
-    def exit_code(self, data, *arguments):
+class Refusals(Case):
+    def refused(self, data, *arguments):
+        """The program's exit code."""
         (self.path / "x.gradz").write_bytes(data)
-        done = subprocess.run([PROGRAM, *arguments], cwd=self.path, capture_output=True, check=False)
-        return done.returncode
+        return self.exit_code(*arguments)
 
     def test_exit_codes(self):
         for code, cases in CASES.items():
             for name, data in cases.items():
                 with self.subTest(case=name):
-                    self.assertEqual(self.exit_code(data, "decompress", "x.gradz", "-o", "x.npz", "-f", "-q"), code)
+                    self.assertEqual(self.refused(data, "decompress", "x.gradz", "-o", "x.npz", "-f", "-q"), code)
                     self.assertEqual((self.path / "x.npz").exists(), code == 0)
                     (self.path / "x.npz").unlink(missing_ok=True)
+
+    def test_exit_codes_of_the_reference_decoder(self):
+        for code, cases in CASES.items():
+            for name, data in cases.items():
+                with self.subTest(case=name):
+                    try:
+                        decode.decode(data)
+                        found = 0
+                    except Refused as refusal:
+                        found = refusal.code
+                    self.assertEqual(found, code)
 
     def test_an_unknown_scheme_stops_only_its_tensor(self):
         two = schema(schemes=((b"dqsg:levels=3", 0), (b"later", 7)), tensors=(tensor(), tensor(name=b"b", scheme=1)))
         data = file(schema=two, frames=((0, STEP + SYMBOLS), (0, b"anything")))
-        self.assertEqual(self.exit_code(data, "decompress", "x.gradz", "-o", "x.npz", "-q"), 6)
-        self.assertEqual(self.exit_code(data, "decompress", "x.gradz", "-o", "x.npz", "-q", "--only", "a"), 0)
-        self.assertEqual(self.exit_code(data, "info", "x.gradz", "-q"), 0)
+        self.assertEqual(self.refused(data, "decompress", "x.gradz", "-o", "x.npz", "-q"), 6)
+        self.assertEqual(self.refused(data, "decompress", "x.gradz", "-o", "x.npz", "-q", "--only", "a"), 0)
+        self.assertEqual(self.refused(data, "info", "x.gradz", "-q"), 0)
+        self.assertEqual(list(decode.decode(data, only=["a"])), ["a"])
+
+    def test_bare_messages_without_room(self):
+        for text, code in ((b"ef/grid", 6), (b"diana/grid", 6), (b"at", 6), (b"sum", 3)):
+            with self.subTest(scheme=text):
+                start, (covered, check) = prologue(kind=2), block(1, schema(schemes=((text, 0),)), 0)
+                bare = b"\x89GRb\1\0" + check.to_bytes(8, "little") + bytes(20)
+                bare += xxh3(bare, check).to_bytes(8, "little")
+                (self.path / "x.schema").write_bytes(start + covered)
+                command = ["decompress", "x.gradz", "--schema", "x.schema", "-o", "x.npz", "-q"]
+                self.assertEqual(self.refused(bare, *command), code)
+                with self.assertRaises(Refused) as refusal:
+                    decode.decode(bare, schema=start + covered)
+                self.assertEqual(refusal.exception.code, code)
 
     def test_streams(self):
-        self.assertEqual(self.exit_code(file() + file(), "info", "--stream", "--test", "x.gradz", "-q"), 0)
-        self.assertEqual(self.exit_code(file() + b"x", "info", "--stream", "x.gradz", "-q"), 3)
+        self.assertEqual(self.refused(file() + file(), "info", "--stream", "--test", "x.gradz", "-q"), 0)
+        self.assertEqual(self.refused(file() + b"x", "info", "--stream", "x.gradz", "-q"), 3)
 
     def test_memory(self):
-        self.assertEqual(self.exit_code(file(between=((0x82, bytes(3000)),)), "info", "x.gradz", "--memory", "2K"), 5)
+        self.assertEqual(self.refused(file(between=((0x82, bytes(3000)),)), "info", "x.gradz", "--memory", "2K"), 5)
 
 
 if __name__ == "__main__":

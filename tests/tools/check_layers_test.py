@@ -26,7 +26,9 @@ BAD = [
     ("format/reader.cc", '#include "codec/scheme.h"', "text and bytes"),
     ("codec/coders/pack.cc", "#include <zstd.h>", "codec/coders/zstd.cc"),
     ("format/reader.cc", "#include <xxhash.h>", "codec/checksum"),
-    ("format/dumps/open.cc", "#include <hdf5.h>", "format/dumps/hdf5"),
+    ("format/dumps/open.cc", "#include <hdf5.h>", "format/hdf5/"),
+    ("format/dumps/hdf5_source.cc", '#include "format/hdf5/reader.h"', "another program"),
+    ("format/hdf5/main.cc", "#include <seccomp.h>", "confine.cc"),
     ("format/dumps/npy.cc", "#include <archive_entry.h>", "format/dumps/npz"),
     ("codec/kernels/scalar.cc", '#include "hwy/highway.h"', "codec/kernels/simd*"),
     ("format/layout.cc", "#include <nlohmann/json.hpp>", "format/cbor."),
@@ -50,6 +52,8 @@ BAD = [
     ("codec/a.cc", "x = std::stof(text);", "from_chars"),
     ("codec/a.cc", "x = atof(text);", "from_chars"),
     ("format/a.cc", "x = strtod(text, nullptr);", "from_chars"),
+    ("spec/reference/a.py", "import scipy", "imports scipy"),
+    ("spec/reference/coders/a.py", "from h5py import File", "imports h5py"),
     ("cli/a.cc", "n = std::strtoull(text, nullptr, 10);", "from_chars"),
 ]
 
@@ -63,8 +67,9 @@ GOOD = {
                   'auto s = "a \\" exp(x)"; auto r = R"(log(x) " pow(x))"; n = 1\'000\'000; explode(x); ours::log2(x);\n'
                   'snprintf(s, n, "%zu%%", i); f(strtok);\n',
     "codec/checksum.cc": "#include <xxhash.h>\n",
+    "spec/reference/a.py": "import os\nimport numpy as np\nfrom reference.random import words\n",
     "format/dumps/npz.cc": "#include <archive.h>\n#include <sys/types.h>\n#include <unistd.h>\ndouble y = std::log10(x);\n",
-    "format/dumps/hdf5_tree.cc": "#include <hdf5.h>\n",
+    "format/hdf5/io.h": "#include <hdf5.h>\n#include \"format/hdf5/library.h\"\n",
     "cli/main.cc": '#include "codec/scheme.h"\n#include <CLI/CLI.hpp>\n#include "format/pipeline.h"\n',
 }
 

@@ -105,7 +105,7 @@ class Unsupported(Case):
     def check_not_opened(self, *names):
         """By what strace says, if it is there."""
         try:
-            result = subprocess.run(["strace", "-e", "trace=open,openat", hdf5_cases.TOOL, "list", self.path, "--drop"],
+            result = subprocess.run(["strace", "-f", "-e", "trace=open,openat", hdf5_cases.TOOL, "list", self.path, "--drop"],
                                     capture_output=True, timeout=60)
         except FileNotFoundError:
             return
@@ -182,21 +182,28 @@ class Damage(Case):
         self.assertIn(b"deep/z", result.stderr)
 
     def test_a_full_disk(self):
-        with self.make() as f:
-            f["w"] = np.ones(1_000_000, "f4")
-
+        """Written by the library (what can grow, texts) and beside it. The limit stands for the end of the disk."""
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
-        result = subprocess.run([hdf5_cases.TOOL, "copy", self.path, self.copy], capture_output=True, timeout=60,
-                                preexec_fn=limit)
-        self.assertEqual(result.returncode, IO, result.stderr)
-        self.assertEqual(os.listdir(self.dir.name), ["in.h5"])
+        made = {
+            "contiguous": lambda f: f.create_dataset("w", data=np.ones(1_000_000, "f4")),
+            "growing": lambda f: f.create_dataset("w", data=np.ones(1_000_000, "f4"), maxshape=(None,)),
+            "the last chunk": lambda f: f.create_dataset("w", data=np.ones((1 << 18) + 1, "f4"), maxshape=(None,)),
+            "texts": lambda f: f.create_dataset("t", data=["x" * 40] * 30_000, dtype=h5py.string_dtype()),
+        }
+        for name, make in made.items():
+            with self.subTest(name):
+                with self.make() as f:
+                    make(f)
+                result = subprocess.run([hdf5_cases.TOOL, "copy", self.path, self.copy], capture_output=True,
+                                        timeout=60, preexec_fn=limit)
+                self.assertEqual(result.returncode, IO, result.stderr)
+                self.assertEqual(os.listdir(self.dir.name), ["in.h5"])
 
     def test_mutated_files(self):
-        """A crash inside the library is known; it is counted, and nothing of ours may hang or pass an exit code on
-        that says it is a bug."""
+        """Whatever the library does with them, it ends with a message."""
         rng = random.Random(5)
         counts = {}
         for options in ({}, {"libver": "latest"}):
@@ -207,13 +214,9 @@ class Damage(Case):
                     changed[rng.randrange(len(changed))] = rng.randrange(256)
                 with open(self.path, "wb") as f:
                     f.write(changed)
-                try:
-                    code = run("copy", self.path, self.copy, "--drop", timeout=5).returncode
-                except subprocess.TimeoutExpired:
-                    code = "timeout"
-                self.assertNotEqual(code, 70)
-                counts[code] = counts.get(code, 0) + 1
-        print(f"\nmutants by exit code (negative: died by a signal): {counts}")
+                result = run("copy", self.path, self.copy, "--drop")
+                self.assertIn(result.returncode, (0, BAD_INPUT, LIMIT, UNSUPPORTED), result.stderr)
+                counts[result.returncode] = counts.get(result.returncode, 0) + 1
         self.assertGreater(counts.get(0, 0) + counts.get(BAD_INPUT, 0), 200)
 
 
