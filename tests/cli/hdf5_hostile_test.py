@@ -84,7 +84,7 @@ class Copied(support.CliTest):
     def copy_hdf5(self):
         shutil.copy(Path(support.PROGRAM).with_name("gradcodec-hdf5"), self.bin)
 
-    def run_copy(self, *args, timeout=60, **options):
+    def run_copy(self, *args, timeout=300, **options):
         return subprocess.run([self.program, *map(str, args)], capture_output=True, timeout=timeout,
                               stdin=subprocess.DEVNULL, **options)
 
@@ -119,9 +119,9 @@ class WithFake(Copied):
         path.write_text(text + script + "\n")
         path.chmod(0o755)
 
-    def refused_by(self, script, code=BAD_INPUT, says="makes no sense", command=None, timeout=60):
+    def refused_by(self, script, code=BAD_INPUT, says="makes no sense", command=None):
         self.fake(script)
-        result = command() if command else self.compress(timeout=timeout)
+        result = command() if command else self.compress()
         told = f"{script}: {result.returncode}, {result.stderr!r}"
         self.assertEqual(result.returncode, code, told)
         self.assertIn(says.encode(), result.stderr, told)
@@ -215,7 +215,7 @@ class Fakes(WithFake):
 @support.slow
 class Slow(WithFake):
     def test_that_never_answers(self):
-        self.refused_by("time.sleep(1000)", LIMIT, "has not answered", timeout=300)
+        self.refused_by("time.sleep(1000)", LIMIT, "has not answered")
 
 
 class Real(Copied):
@@ -251,7 +251,7 @@ class Real(Copied):
         try:
             child = None
             for _ in range(200):
-                child = next((p for p in processes_of(self.bin) if p != program.pid), None)
+                child = next((p for p in processes_of(self.bin) if os.readlink(f"/proc/{p}/exe").endswith("-hdf5")), None)
                 if child and "State:\tS" in Path(f"/proc/{child}/status").read_text():
                     break
                 time.sleep(0.05)
