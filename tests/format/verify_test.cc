@@ -310,7 +310,7 @@ TEST_CASE("no finding depends on the number of threads") {
   }
 }
 
-TEST_CASE("a hundred million equal elements", "[slow]") {
+TEST_CASE("a hundred million equal elements", "[long]") {
   EqualSource source(0.3F, 100000000);  // 3 steps of float32's 0.1 are more than that
   for (const Scheme* scheme : {&half_dither_scheme(), find_scheme("dqsg")}) {
     VerifyOptions options = verify_options(*scheme, quantizer_params(7), 1);
