@@ -120,7 +120,7 @@ FAULTS = [
     ("a zero byte may stand in a name", "schema.py", 'name and b"\\0" not in name', "name", "refused-name-zero-byte"),
 ]
 
-# In a process of its own: the names of vectors as they are tried, then what was found.
+# In a process of its own: the names of vectors as they are tried, a line each, then what was found.
 SCRIPT = """
 import fnmatch, sys
 sys.path[:0] = sys.argv[1:3]
@@ -129,8 +129,9 @@ all_vectors = vectors.all_vectors()
 is_likely = lambda name: fnmatch.fnmatch(name[5:], sys.argv[3])
 for name in sorted(all_vectors, key=lambda name: not is_likely(name)):
     print(name, flush=True)
-    if vectors.mistake(all_vectors[name]) is not None:
-        sys.exit(print("wrong"))
+    mistake = vectors.mistake(all_vectors[name])
+    if mistake is not None:
+        sys.exit(print("wrong:", mistake))
 print("right")
 """
 
@@ -147,8 +148,9 @@ def with_fault(text, old, new):
 
 
 class SeededFaults(unittest.TestCase):
-    def shown_by(self, likely, file=None, old=None, new=None):
-        """The name of a vector that a copy of the decoder fails, the likely ones tried first; None if there is none."""
+    def found(self, likely, file=None, old=None, new=None):
+        """What the first vector shows of a copy of the decoder that shows anything, the likely ones tried first;
+        "right" if there is none."""
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder) / "reference"
             shutil.copytree(REFERENCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -157,25 +159,27 @@ class SeededFaults(unittest.TestCase):
             done = subprocess.run([sys.executable, "-c", SCRIPT, folder, HERE, likely], capture_output=True, text=True,
                                   check=False, preexec_fn=limit,
                                   env={"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"})
-        *names, last = done.stdout.splitlines() or [""]
+        last = (done.stdout.splitlines() or [""])[-1]
         if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) and last:
-            return last
-        self.assertIn(last, ("right", "wrong"), done.stderr)
-        return names[-1] if last == "wrong" else None
+            return "wrong: no end of " + last
+        self.assertTrue(last == "right" or last.startswith("wrong: "), done.stderr)
+        return last
 
     def test_the_decoder_itself_is_right(self):
-        self.assertIsNone(self.shown_by("*"))
+        self.assertEqual(self.found("*"), "right")
 
     def test_a_vector_shows_each_fault(self):
         self.assertGreaterEqual(len(FAULTS), 20)
         for what, file, old, new, likely in FAULTS:
             with self.subTest(what):
-                self.assertIsNotNone(self.shown_by(likely, file, old, new), "no vector shows it")
+                found = self.found(likely, file, old, new)
+                self.assertNotEqual(found, "right", "no vector shows it")
+                self.assertNotIn("NameError", found, "a fault that is no Python")
 
     def test_a_text_that_is_not_there_once_is_an_error(self):
         for text in ("no such text", "require("):
             with self.assertRaises(AssertionError):
-                self.shown_by("*", "tensors.py", text, "")
+                self.found("*", "tensors.py", text, "")
 
 
 if __name__ == "__main__":
