@@ -56,4 +56,9 @@ def all_accepted():
     yield "whole-cells", "Cells of eight bytes, the largest of both signs.", \
         by("countsketch:rows=1,value=i64,exp=62", b"\x02\x08" + b"\xff" * 7 + b"\x7f" + b"\x01" + bytes(6) + b"\x80")
     yield "mask", "A mask as a message.", by("mask", b"\x02" + b"\x40", draws=False)
+    yield "mask-empty", "An index set of no places.", by("mask", b"\x00", draws=False, kind=4)
+    yield "constant-without-streams", "The constant form of a chunk that has no streams.", \
+        by("countsketch:rows=1", b"\x01" + STEP, form=1)
+    yield "shrink-biased", "A biased scheme behind shrink, which readers do not check.", \
+        by("shrink/sign", bits(ONE, ONE) + b"\x00", draws=False)
     yield "flags", "Worker 0 and step 0, which are not the same as none.", file(message=b"\x07" + SEED + b"\x00\x00")

@@ -1,18 +1,14 @@
-"""spec/reference/ against the program: golden files, worked examples, every scheme and coder, what stands beside a
+"""spec/reference/ against the vectors and the program: worked examples, every scheme and coder, what stands beside a
 message, damage.
 
     GRADCODEC=build/release/gradcodec python3 tests/spec/reference_test.py
 """
 # SPDX-License-Identifier: Apache-2.0
 import collections
-import io
-import json
-import pathlib
 import resource
 import subprocess
 import sys
 import unittest
-import zipfile
 from random import Random
 
 import h5py
@@ -20,11 +16,12 @@ import numpy as np
 
 import examples
 import made_files
-from program import ROOT, SPEC, Case, arrays_of
-from reference import container, decode, dumps, rounds
+import vectors
+from program import SPEC, Case, arrays_of
+from reference import container, decode, rounds
 from reference.reading import Damaged, Refused, Usage
 
-GOLDEN = ROOT / "tests/golden"
+VECTORS = vectors.all_vectors()
 EXAMPLES = examples.read_examples()
 CODERS = ("pack", "zstd", "elias", "rans", "rans-dither")
 ALL_CODERS = ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01", "multiscale:bits=6-10",
@@ -60,39 +57,13 @@ def plain(tensors):
     return {name: (shape, data) for name, (_, shape, data) in tensors.items()}
 
 
-class Golden(unittest.TestCase):
-    def test_every_file_decodes_to_the_bit(self):
-        cases = json.loads((GOLDEN / "manifest.json").read_text())["cases"]
-        self.assertGreater(len(cases), 100)
-        for case in cases:
-            suffix = pathlib.Path(case["input"]).suffix
-            for i, options in enumerate(case["decode"]):
-                with self.subTest(case["name"], options=options):
-                    expected = (GOLDEN / ("expected/%s.%d%s" % (case["name"], i, suffix))).read_bytes()
-                    decoded = decode.decode((GOLDEN / ("files/%s.gradz" % case["name"])).read_bytes(),
-                                            **self.beside(case), **self.asked(options))
-                    members = {name + ".npy": dumps.npy_bytes(*tensor) for name, tensor in decoded.items()}
-                    self.assertEqual(members, members_of(expected, suffix))
-
-    @staticmethod
-    def beside(case):
-        files = {}
-        if case["bare"]:
-            files["schema"] = (GOLDEN / ("files/%s.schema" % case["bare"])).read_bytes()
-        if "side" in case:
-            files["side"] = (GOLDEN / case["side"]).read_bytes()
-        return files
-
-    def asked(self, options):
-        self.assertTrue(all(option.startswith("--dtype=") for option in options), options)
-        return {"dtype": option.partition("=")[2] for option in options}
-
-
-def members_of(data, suffix):
-    if suffix == ".npy":
-        return {"array.npy": data}
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+class Vectors(unittest.TestCase):
+    def test_every_vector(self):
+        """Files to the bit, refusals by their exit codes."""
+        self.assertGreater(len(VECTORS), 1000)
+        for name, vector in VECTORS.items():
+            with self.subTest(name, shows=vector["shows"]):
+                self.assertIsNone(vectors.mistake(vector))
 
 
 class Examples(Case):
@@ -399,22 +370,15 @@ class Damage(Case):
                     refused += 1
             self.assertGreater(refused, 60 if option == "side" else 140, name)
 
-    def sources(self):
-        for case in json.loads((GOLDEN / "manifest.json").read_text())["cases"]:
-            if not case["bare"]:
-                side = {"side": GOLDEN / case["side"]} if "side" in case else {}
-                data = (GOLDEN / ("files/%s.gradz" % case["name"])).read_bytes()
-                yield case["name"], made_files.taken_apart(data), side
-        for name, example in EXAMPLES.items():
-            example.write_input(self.path)
-            for file, data in example.files.items():
-                (self.path / file).write_bytes(data)
-                if not file.endswith((".schema", ".bare")) and len(data) < 2000:
-                    sets = example.files_beside(file) if not file.endswith(".indices") else []
-                    beside = {option: self.path / other for option, other in sets}
-                    if example.sides:
-                        beside["side"] = self.path / example.side_input
-                    yield file, made_files.taken_apart(data), beside
+    @staticmethod
+    def sources():
+        """(name, parts, files beside it) of vectors that are whole files and decode."""
+        for name, vector in VECTORS.items():
+            said = set(vector) - {"shows", "expected", "side", "at"}
+            data = vector["file"].read_bytes()
+            if said == {"file"} and data.startswith(container.MAGIC):
+                beside = {key: vector[key] for key in ("side", "at") if key in vector}
+                yield name, made_files.taken_apart(data), beside
 
 
 def damaged(parts, random):

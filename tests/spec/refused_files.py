@@ -187,6 +187,9 @@ def in_message():
         file(message=b"\x11" + SEED + bytes(8))
     yield "no-previous", "No check of the message before, though a scheme remembers.", BAD, \
         by("ef/dqsg:levels=3", STEP + REST)
+    both = schema(schemes=((b"ef/grid", 0), (b"ec/grid", 0)), tensors=(tensor(), tensor(name=b"b", scheme=1)))
+    yield "two-memories", "Texts that begin with two memories.", BAD, \
+        file(schema=both, message=b"\x11" + SEED + bytes(8), frames=((0, STEP + b"\1" + SYMBOLS),) * 2)
     yield "at-without-set", "An answer that names no index set.", BAD, by("at", b"", draws=False)
 
 
@@ -218,6 +221,8 @@ def in_frames():
     yield "parameters-form", "A parameter frame of form 1.", BAD, file(schema=CHUNKED, frames=((1, STEP), *chunks))
     yield "parameters-rest", "A byte behind a tensor's parameters.", BAD, \
         file(schema=CHUNKED, frames=((0, STEP + b"x"), *chunks))
+    yield "stored-without-streams", "Form 2 of a chunk without streams, though the coder is pack.", BAD, \
+        by("countsketch:rows=1", b"\x01" + STEP, form=2)
     yield "parameters-exceptions", "Exceptions in a parameter frame.", BAD, \
         file(schema=CHUNKED, frames=((4, STEP + exceptions((0, NAN))), *chunks))
     yield "chunk-missing", "A chunk without its frame.", BAD, file(schema=CHUNKED, frames=((0, STEP), chunks[0]))
@@ -675,6 +680,7 @@ def in_kinds():
     yield "state-without-block", "A state without STATE.", BAD, of(blocks=())
     yield "state-two-blocks", "A state with two STATE blocks.", BAD, of(blocks=((4, b"\x01\x02ef"),) * 2)
     yield "state-role", "A state of role 3.", BAD, of(b"\x03\x02ef")
+    yield "state-no-memory", "A state of a memory of no name.", BAD, of(b"\x01\x00")
     yield "state-rest", "A byte behind the fields of STATE.", BAD, of(b"\x01\x02efx")
     yield "state-no-step", "A state without a step.", BAD, of(message=b"\x11" + SEED + bytes(8))
     yield "state-no-seed", "A state without a seed.", BAD, of(message=b"\x14\x01" + bytes(8))
@@ -703,6 +709,10 @@ def in_bare():
             ("exceptions", "The flag of exceptions, and there are none.",
              bare(flags=4, tensors=bits(0) + b"\x00" + REST, values=zeros))]:
         yield "bare-" + name, what, BAD, data, beside
+    for name, code in (("ef/grid", UNSUPPORTED), ("diana/grid", UNSUPPORTED), ("at", UNSUPPORTED), ("sum", BAD)):
+        its_schema = schema(schemes=((name.encode(), 0),))
+        yield "bare-of-" + name.partition("/")[0], "A bare message of `%s`, which none may be." % name, code, \
+            bare(its_schema, tensors=bits(0) + REST, values=zeros), {"schema": schema_file(its_schema)}
     yield "bare-version", "A bare message of version 2.", UNSUPPORTED, bare(major=2, **at_rest), beside
     yield "bare-flag", "A flag of a bare message that is not known.", UNSUPPORTED, bare(flags=8, **at_rest), beside
     yield "bare-another-schema", "A bare message of another schema.", UNSUPPORTED, good, {"schema": schema_file(TWO)}
