@@ -24,12 +24,23 @@ std::string text_of(const std::string& key, const Json& value) {
   return value.get<std::string>();
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+fs::path path_of(const fs::path& folder, const std::string& key, const Json& value) {
+  fs::path path = (folder / text_of(key, value)).lexically_normal();
+  if (!is_there(path)) refuse("'" + escaped(key) + "' names " + escaped(path.string()) + ", which is not there");
+  return path;
+}
+
 Vector parse_vector(const fs::path& folder, const Json& json) {
   if (!json.is_object()) refuse("is no object of JSON");
   Vector out;
   out.name = folder.filename();
   for (const auto& [key, value] : json.items()) {
-    const auto path = [&, &key = key, &value = value] { return (folder / text_of(key, value)).lexically_normal(); };
+    const auto path = [&, &key = key, &value = value] { return path_of(folder, key, value); };
     if (key == "shows") {
       out.shows = text_of(key, value);
     } else if (key == "expected") {
@@ -76,7 +87,7 @@ std::vector<Vector> read_vectors(const std::string& folder, const std::string& g
   std::error_code failed;
   std::vector<fs::path> folders;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    if (fs::exists(at->path() / kFile)) folders.push_back(at->path());
+    if (is_there(at->path() / kFile)) folders.push_back(at->path());
   }
   if (failed) throw Error(Exit::io, "cannot be read: " + failed.message()).in_file(folder);
   std::sort(folders.begin(), folders.end());

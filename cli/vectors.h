@@ -20,7 +20,7 @@ struct Vector {
 const std::vector<std::string>& vector_inputs();
 
 // All vectors of the folder whose names match the glob (all, if it is empty), by name. Throws Error(usage) if there is
-// none, Error(io), Error(bad_input) naming the vector.json that is none.
+// none, Error(io), Error(bad_input) naming the vector.json that is none, or names a file that is not there.
 std::vector<Vector> read_vectors(const std::string& folder, const std::string& glob);
 
 }  // namespace gradcodec

@@ -19,6 +19,7 @@ constexpr uint64_t kMostHeaders = 64;      // header blocks that are tried where
 constexpr uint64_t kLargestMessage = 128;  // bytes of a MESSAGE block, tag to check, and more
 constexpr uint64_t kWindow = uint64_t{1} << 20;
 constexpr uint64_t kSearchEffort = 8;  // bytes that may be hashed in search of END, for each byte of the file
+constexpr uint64_t kTrial = 1024;      // bytes that could be hashed while a place is tried at all
 
 struct EndBody {
   std::vector<uint32_t> digests, lengths;
@@ -214,10 +215,12 @@ void DamagedFile::take_message(const Block& block, uint64_t headers) {
   message_ = parse_message(block.body());
   frames_at_ = block.end();
   first_seed_ = block.stored() + headers;
-  if (has_kind_ || kind_ == FileKind::state) return;
-  for (const StoredScheme& scheme : schema_.schemes) {
-    if (has_sum(scheme.text)) kind_ = FileKind::sum;
+  if (!has_kind_ && kind_ != FileKind::state) {
+    for (const StoredScheme& scheme : schema_.schemes) {
+      if (has_sum(scheme.text)) kind_ = FileKind::sum;
+    }
   }
+  check_message_of(kind_, message_);
 }
 
 void DamagedFile::find_end() {
@@ -244,7 +247,7 @@ bool DamagedFile::search_end() {
   const uint64_t digests = message_.digests ? 4 * schema_.tensors.size() : 0;
   if (frames_ > file_->size()) return false;
   const uint64_t least = digests + frames_, most = digests + 4 * frames_ + 9;
-  uint64_t effort = kSearchEffort * file_->size();
+  uint64_t effort = kSearchEffort * (file_->size() + kWindow);
   Bytes window;
   for (uint64_t at = frames_at_; at < file_->size(); at += kWindow) {
     window.resize(static_cast<size_t>(std::min(file_->size() - at, kWindow + kHead)));
@@ -260,8 +263,8 @@ bool DamagedFile::search_end() {
         if (byte < 0x80) break;
       }
       if (size < least || size > most) continue;
-      if (size > effort) return false;
-      effort -= size;
+      if (size + kTrial > effort) return false;
+      effort -= size + kTrial;
       const std::optional<Block> block = block_at(at + i);
       if (block && take_end(*block)) return true;
     }

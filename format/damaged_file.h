@@ -15,7 +15,8 @@ namespace gradcodec {
 class DamagedFile {
  public:
   // Reads all of it. `memory`: most bytes that one part of the file may take. Throws Error: bad_input if SCHEMA or
-  // MESSAGE is not found intact, without which nothing else can be told; unsupported, limit, io.
+  // MESSAGE is not found intact, without which nothing else can be told, or if an intact block was never right;
+  // unsupported, limit, io.
   DamagedFile(std::shared_ptr<const RandomFile> file, uint64_t memory);
 
   const std::shared_ptr<const RandomFile>& file() const { return file_; }

@@ -147,8 +147,6 @@ IndexSet read_index_set(std::shared_ptr<const RandomFile> given, unsigned thread
   options.threads = threads;
   options.memory = memory;
   const StoredMessage file(std::move(given), options, progress, FileKind::indices);
-  if (file.message().worker)
-    throw Error(Exit::bad_input, "is an index set and says a worker").in_file(file.file().name());
   IndexSet set;
   set.origin = file.schema().origin;
   set.chunk_log2 = file.schema().chunk_log2;

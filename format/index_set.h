@@ -1,6 +1,7 @@
 // Index sets: which elements of a message's tensors the server took, or asks for. A .gradz file of kind 4, whose
 // tensors go by the scheme `mask`; its name is END's check, which an answer to it says. spec/container.md, "Index
-// sets". SPDX-License-Identifier: Apache-2.0
+// sets".
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

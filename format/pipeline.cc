@@ -123,9 +123,6 @@ MessageId id_of(const Schema& schema, const Message& message, FileKind kind) {
     throw Error(Exit::bad_input, message.seed ? "has a seed though no scheme of it draws random numbers"
                                               : "has no seed though a scheme of it draws random numbers");
   }
-  if (message.worker && (kind == FileKind::sum || kind == FileKind::indices)) {
-    throw Error(Exit::bad_input, "says a worker, though it is of several");
-  }
   if (message.side && !may_take_side(schema) && !asks_for_set(schema)) {
     throw Error(Exit::bad_input, "has a digest of side information though no scheme of it takes some");
   }

@@ -1,5 +1,6 @@
 // Sketches: the server adds the workers' tables, asks for exact values where the sum is heaviest, and takes the
-// heaviest of these (spec/rounds.md). SPDX-License-Identifier: Apache-2.0
+// heaviest of these (spec/rounds.md).
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "codec/sketch.h"

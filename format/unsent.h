@@ -1,6 +1,7 @@
 // What a worker of Sketched-SGD has sketched and not sent yet: v, which momentum/countsketch keeps in its state, from
 // the sketch of a step until the server has said what it took (Ivkin et al., arXiv 1903.04488, algorithm 3, lines 7 to
-// 10; spec/rounds.md). SPDX-License-Identifier: Apache-2.0
+// 10; spec/rounds.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>

@@ -3,7 +3,8 @@
 // outside it give the same bits.
 //
 // The word of a coordinate in a row says both: the sign is - where its top bit is 1; the bucket is floor(r cols /
-// 2^32), r the word shifted left by one (modulo 2^32), so 31 random bits. SPDX-License-Identifier: Apache-2.0
+// 2^32), r the word shifted left by one (modulo 2^32), so 31 random bits.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

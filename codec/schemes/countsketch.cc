@@ -1,6 +1,7 @@
 // A count sketch of the tensor (Charikar, Chen and Farach-Colton, ICALP 2002), as gradients are sent in Sketched-SGD
 // (Ivkin et al., NeurIPS 2019, arXiv 1903.04488) and FetchSGD (Rothchild et al., ICML 2020, arXiv 2007.07682). The
-// table is the tensor's stored parameters; chunks hold exceptions alone. SPDX-License-Identifier: Apache-2.0
+// table is the tensor's stored parameters; chunks hold exceptions alone.
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/countsketch.h"
 
 #include <array>

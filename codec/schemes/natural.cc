@@ -1,6 +1,7 @@
 // Horvath, Ho, Horvath, Sahu, Canini, Richtarik, "Natural compression for distributed deep learning", arXiv 1905.10988:
 // x becomes one of the two powers of two about it, at random, so that its mean is kept. All in integers: with a = 2^e
-// <= |x| < 2a and |x| = a + m a / 2^23, up to 2a for m of the 2^23 draws. SPDX-License-Identifier: Apache-2.0
+// <= |x| < 2a and |x| = a + m a / 2^23, up to 2a for m of the 2^23 draws.
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/schemes/natural.h"
 
 #include <algorithm>

@@ -28,8 +28,12 @@ namespace {
 constexpr const char* kProgram = "gradcodec-hdf5";
 
 std::string find_program() {
-  std::error_code ignored;
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  std::error_code failed;
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  if (here.empty()) {  // beside nothing is the working directory, where others may have put a program of this name
+    throw Error(Exit::unsupported, "HDF5 needs /proc, to find the program " + std::string(kProgram) +
+                                       " beside gradcodec: " + failed.message());
+  }
   const std::filesystem::path places[] = {here / kProgram, here.parent_path() / "libexec" / "gradcodec" / kProgram};
   for (const auto& place : places) {
     if (access(place.c_str(), X_OK) == 0) return place;
@@ -111,20 +115,18 @@ Process::Process(int file, bool writes) : writes_(writes) {
   if (pid_ < 0) throw Error(Exit::io, escaped(program) + " cannot be started: " + std::strerror(error));
 }
 
-Process::~Process() {
+Process::~Process() { stop(); }
+
+void Process::stop() {
   if (pid_ < 0) return;
   kill(pid_, SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  pid_ = -1;
 }
 
 void Process::end_with(Error error) {
-  if (pid_ >= 0) {
-    kill(pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = -1;
-  }
+  stop();
   end_ = error;
   throw error;
 }

@@ -51,6 +51,7 @@ class Process {
   void wait_for(short events);
   void receive(std::span<std::byte> out);
   void limit_time(double seconds);
+  void stop();
   [[noreturn]] void end_with(Error error);
   [[noreturn]] void died();
   std::string when() const { return writes_ ? "while it wrote this file" : "on this file"; }

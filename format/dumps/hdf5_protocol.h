@@ -1,6 +1,7 @@
 // What gradcodec and gradcodec-hdf5, the process that has the HDF5 library, say to each other over a socket: messages
 // of a header and `size` bytes, numbers little-endian. Each request but `close` is answered by some messages, of which
-// the last is `done` or `failed`. SPDX-License-Identifier: Apache-2.0
+// the last is `done` or `failed`.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

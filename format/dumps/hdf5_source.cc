@@ -73,10 +73,8 @@ class ServedData : public TensorData {
 
   ~ServedData() override {
     const std::lock_guard lock(server_.mutex);
-    Bytes request;
-    put(request, number_);
     try {
-      server_.process.tell(Message::close, request);
+      server_.process.tell(Message::close, std::as_bytes(std::span(&number_, 1)));
     } catch (const Error&) {  // the process has ended
     }
   }

@@ -94,6 +94,12 @@ void filter_calls(bool) {}
 
 }  // namespace
 
+#ifdef GRADCODEC_SECCOMP
+const bool kFiltersCalls = !kSanitized;
+#else
+const bool kFiltersCalls = false;
+#endif
+
 void confine(bool writes) {
   limit(RLIMIT_CORE, 0);
   if (!writes) limit(RLIMIT_FSIZE, 0);

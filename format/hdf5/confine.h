@@ -4,9 +4,13 @@
 
 namespace gradcodec::hdf5 {
 
-// From here on this process has 2 GiB of address space and opens nothing. Where it was built with libseccomp and the
-// kernel has seccomp, every system call but those that read the file (write it, if `writes`), talk on the socket and
-// manage memory ends it. Its descriptors are those of format/dumps/hdf5_protocol.h.
+// Whether this build filters system calls: it has libseccomp, and no sanitizer, which would need more of them.
+extern const bool kFiltersCalls;
+
+// From here on this process has 2 GiB of address space and opens nothing. Where kFiltersCalls, and the kernel has
+// seccomp, every system call but those that read the file (write it, if `writes`), talk on the socket and manage memory
+// ends it. With a sanitizer, only the sizes of files and core dumps are limited. Its descriptors are those of
+// format/dumps/hdf5_protocol.h.
 void confine(bool writes);
 
 }  // namespace gradcodec::hdf5

@@ -1,5 +1,6 @@
 // gradcodec-hdf5: the HDF5 library in a process of its own, which gradcodec starts and asks. What they say to each
-// other is in format/dumps/hdf5_protocol.h. SPDX-License-Identifier: Apache-2.0
+// other is in format/dumps/hdf5_protocol.h.
+// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -19,7 +19,6 @@ class Writer {
   // `tree`: a tree record, or empty. Throws Error as make_hdf5_sink does.
   Writer(int fd, std::vector<TensorInfo> tensors, ByteView tree);
 
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
   // For each tensor where in the file its elements belong, in C order, little-endian, for others to write; kNoPlace if
   // they are to be given to `write`.
   const std::vector<uint64_t>& places() const { return places_; }

@@ -198,11 +198,25 @@ class Made(support.CliTest):
         self.refused(USAGE, "conform", self.dir, says="no folders with a vector.json")
         self.refused(USAGE, "conform", self.vectors, "--only=x*", says="no vector named like 'x*'")
         for text, says in [("{", "is no JSON"), ("[]", "no object"), ('{"file": 1}', "'file' is no text"),
-                           ("{}", "no 'file'"),
-                           ('{"file": "f"}', "neither"), ('{"file": "f", "exit": 0}', "'exit'"),
-                           ('{"file": "f", "exit": 3, "later": "x"}', "'later' is not known")]:
+                           ("{}", "no 'file'"), ('{"file": "file.gradz"}', "neither"),
+                           ('{"file": "file.gradz", "exit": 0}', "'exit'"),
+                           ('{"file": "file.gradz", "exit": 3, "later": "x"}', "'later' is not known"),
+                           ('{"file": "file.gradz", "exit": 3, "state": "none"}', "'state' names "),
+                           ('{"file": "file.gradz", "expected": "none.npz"}', "none.npz, which is not there")]:
             (self.vectors / "valid/vector.json").write_text(text)
             self.refused(BAD_INPUT, "conform", self.vectors, says=says)
+
+    def test_what_lies_among_them(self):
+        (self.vectors / "loop").symlink_to("loop")
+        (self.vectors / "README.md").write_text("x")
+        self.assertEqual(set(self.conform(self.decoder("sys.exit(3)"), "--only=*")), {"valid", "wrong"})
+
+    def test_where_the_ends_of_processes_are_ignored(self):
+        """A parent may have left SIGCHLD so; then how a decoder ended would be lost."""
+        done = subprocess.run([support.PROGRAM, "conform", self.vectors, "--only=wrong", "--decoder",
+                               self.decoder("sys.exit(3)")], capture_output=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, OK, done.stdout)
 
     def test_a_table_for_people(self):
         bad = self.decoder("arrays['a'][1] = 0\nnp.savez(out, **arrays)")

@@ -195,6 +195,11 @@ class Fakes(WithFake):
         self.refused_by("os._exit(9)", UNSUPPORTED, "another version")
         self.refused_by("wire.close()\ntime.sleep(60)", says="fell silent")
 
+    def test_a_death_where_the_ends_of_processes_are_ignored(self):
+        """A parent may have left SIGCHLD so; then what the process died of would be lost."""
+        ignoring = lambda: self.compress(preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.refused_by("die(11)", says="crashed on this file (signal 11)", command=ignoring)
+
     def test_that_never_stops(self):
         self.refused_by("while True: pass", LIMIT, "of processor time")
         self.refused_by("while True: say(DROPPED)", LIMIT, "")
@@ -233,6 +238,22 @@ class Real(Copied):
         shutil.copy(Path(support.PROGRAM).with_name("gradcodec-hdf5"), place)
         result = self.compress()
         self.assertEqual(result.returncode, OK, result.stderr)
+
+    def test_a_program_of_its_name_in_the_working_directory(self):
+        """Without /proc gradcodec does not know where it lies: then none is run."""
+        hidden = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+        if subprocess.run([*hidden, "true"], capture_output=True).returncode:
+            self.skipTest("/proc cannot be hidden here")
+        taken = self.dir / "taken"
+        place = self.dir / "gradcodec-hdf5"
+        place.write_text(f"#!/bin/sh\necho > {taken}\n")
+        place.chmod(0o755)
+        self.copy_hdf5()
+        result = subprocess.run([*hidden, self.program, "compress", self.dump, "--scheme=raw", "-o", "out.gradz"],
+                                cwd=self.dir, capture_output=True, timeout=60)
+        self.assertEqual(result.returncode, UNSUPPORTED, result.stderr)
+        self.assertIn(b"HDF5 needs /proc", result.stderr)
+        self.assertFalse(taken.exists())
 
     def test_the_other_program_by_hand(self):
         self.copy_hdf5()

@@ -4,15 +4,13 @@
 import io
 import resource
 import struct
-import subprocess
 import zipfile
-import zlib
 
 import numpy as np
 
 import container as gz
 import support
-from container import CONSTANT, F2, F4, F8, NPY, PACK, SCHEMA, STORED, ZSTD, Tensor, Writer, varint
+from container import CONSTANT, F4, F8, NPY, PACK, SCHEMA, STORED, ZSTD, Tensor, Writer, varint
 from support import BAD_INPUT, LIMIT, MIB, OK, UNSUPPORTED
 
 TERNARY = (("dqsg:levels=3", PACK),)

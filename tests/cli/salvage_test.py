@@ -110,6 +110,23 @@ class Salvage(support.CliTest):
         self.refused(BAD_INPUT, "decompress", file, "--salvage", "-o", self.dir / "out.npz", says="too little is left")
         self.refused(LIMIT, "decompress", self.file, "--salvage", "-o", self.dir / "out.npz", "--max-output=9K")
 
+    def test_what_is_intact_and_wrong_is_refused_as_ever(self):
+        worker = container.varint(container.HAS_WORKER) + container.varint(1)
+        file = self.write(container.Writer(kind=4).block(container.SCHEMA, container.schema(
+            [container.Tensor("x", container.F4, (3,))], (("mask", container.PACK),))).block(
+                container.MESSAGE, worker).frame(b"\x02\x40").end(), "worker.gradz")
+        for salvage in ([], ["--salvage"]):
+            self.refused(BAD_INPUT, "decompress", file, "-o", self.dir / "out.npz", *salvage, says="of one worker")
+
+    def test_many_places_where_the_end_could_be(self):
+        """20 MB of heads of END, of a size that it may have: the search gives up."""
+        sound = container.file_of([container.Tensor("x", container.F4, (3,))], [b"\0\0\0\x40\x0d"])
+        end = container.parts(sound, 1)[-2]
+        file = self.write(sound[:end.start] + b"\x7f\x05" * 10_000_000, "ends.gradz")
+        result = run("decompress", file, "-o", self.dir / "out.npz", "--salvage", cpu=None if support.SANITIZED else 2)
+        self.assertEqual(result.code, OK, result.err)
+        self.assertIn("END was not found", result.err)
+
     def test_a_tensor_of_an_unknown_scheme_is_lost(self):
         w, b = container.Tensor("w", container.F4, (2,), 0), container.Tensor("b", container.F4, (2,), 1)
         file = self.write(container.file_of([w, b], [b"what", b"\0\0\0\0\x80\0\x3f\x40"],

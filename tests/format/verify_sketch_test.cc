@@ -1,5 +1,6 @@
 // verify on sketches, which declare no law of an element: the honest one is never called broken, broken ones are, by
-// the signs of errors or by their squares. SPDX-License-Identifier: Apache-2.0
+// the signs of errors or by their squares.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,5 +1,6 @@
 // Every worker sends a gradient in every step: of its batch, or of L-SVRG (Kovalev et al., arXiv 1901.08689), which
-// over diana is VR-DIANA (Horvath et al., arXiv 1904.05115). SPDX-License-Identifier: Apache-2.0
+// over diana is VR-DIANA (Horvath et al., arXiv 1904.05115).
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/train/protocol.h"
 #include "tools/train/server.h"
 
