@@ -84,6 +84,7 @@ int run_main(int argc, char** argv) {
   hold_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);  // writing says so instead, and what is unfinished is cleaned up
+  std::signal(SIGCHLD, SIG_DFL);  // where whoever started us ignores it, how a process of ours ended would be lost
   CLI::App app("Compresses gradients under a scheme that keeps its promises, into real bytes.", "gradcodec");
   app.set_version_flag("--version", "gradcodec " GRADCODEC_VERSION " (format 1.0)");
   app.require_subcommand(1);
