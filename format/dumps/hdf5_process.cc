@@ -28,8 +28,12 @@ namespace {
 constexpr const char* kProgram = "gradcodec-hdf5";
 
 std::string find_program() {
-  std::error_code ignored;
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  std::error_code failed;
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  if (failed) {  // never one of the current folder
+    throw Error(Exit::unsupported, "the program " + std::string(kProgram) +
+                                       " cannot be found without /proc: mount it, or use .npz instead of HDF5");
+  }
   const std::filesystem::path places[] = {here / kProgram, here.parent_path() / "libexec" / "gradcodec" / kProgram};
   for (const auto& place : places) {
     if (access(place.c_str(), X_OK) == 0) return place;
