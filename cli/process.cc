@@ -128,6 +128,7 @@ Ending run_process(const std::vector<std::string>& words, const std::string& log
   for (std::chrono::microseconds pause(200); waitpid(pid, &status, WNOHANG) == 0;) {
     timed_out = std::chrono::steady_clock::now() >= end;
     if (timed_out || kept_signal != 0) {
+      kill(pid, SIGKILL);  // it may have left its group
       kill(-pid, SIGKILL);
       waitpid(pid, &status, 0);
       break;

@@ -147,6 +147,9 @@ class Made(support.CliTest):
         why = self.fault(f"open({str(pid)!r}, 'w').write(str({child}.pid))\ntime.sleep(60)", "--timeout=2")
         self.assertEqual(why, "it had not ended in time, expected exit code 0")
         self.assert_gone(int(pid.read_text()))
+        left = f"open({str(pid)!r}, 'w').write(str(os.getpid()))\nos.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(60)"
+        self.assertEqual(self.fault(left, "--timeout=2"), why)
+        self.assert_gone(int(pid.read_text()))
 
     def assert_gone(self, pid):
         for _ in range(100):
