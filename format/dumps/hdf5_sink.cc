@@ -19,7 +19,7 @@ using namespace hdf5;
 
 // What the process needs by far: to make a file of so many bytes of description, and for the elements that it writes.
 // Where a tensor has a fill value, the library fills its place first.
-constexpr double kStartSeconds = 4, kDescribedBytesPerSecond = 256 << 10, kWrittenBytesPerSecond = 4 << 20,
+constexpr double kStartSeconds = 4, kDescribedBytesPerSecond = 32 << 10, kWrittenBytesPerSecond = 4 << 20,
                  kFilledBytesPerSecond = 64 << 20;
 
 std::string reason() { return std::strerror(errno); }

@@ -211,6 +211,11 @@ class Fakes(WithFake):
                              ("say(PLACES, struct.pack('<Q', NO_PLACE))\nsay(DONE)\nasked()\nsay(DATA)", "makes no sense")]:
             self.refused_by(places, says=says, command=write)
 
+    def check_time(self, message, seconds):
+        """The processor time that the process is given to make the dump of `message`."""
+        self.refused_by("import resource\nsay(FAILED, b'\\x05limit %d' % resource.getrlimit(resource.RLIMIT_CPU)[0])",
+                        LIMIT, f"limit {seconds}\n",
+                        lambda: self.run_copy("decompress", message, "-q", "-o", self.dir / "out.h5"))
 
     def test_filling_has_its_time(self):
         """The library fills the place of a tensor that has a fill value, before its elements are written."""
@@ -222,9 +227,14 @@ class Fakes(WithFake):
             self.copy_hdf5()
             self.assertEqual(self.compress().returncode, OK)
             message = (self.dir / "out.gradz").rename(self.dir / "message.gradz")
-            self.refused_by("import resource\nlimit = resource.getrlimit(resource.RLIMIT_CPU)[0]\n"
-                            f"say(FAILED, b'\\x05limit %d' % limit)\n", LIMIT, f"limit {seconds}\n",
-                            lambda: self.run_copy("decompress", message, "-q", "-o", self.dir / "out.h5"))
+            self.check_time(message, seconds)
+
+    def test_many_tensors_have_their_time(self):
+        """Some 30 us each are needed; on a slow machine several times as much."""
+        message = self.dir / "message.gradz"
+        dump = self.npz({"%04d" % i: np.float32(i) for i in range(5000)})
+        self.ok("compress", dump, "-q", "--scheme=raw", "-o", message)
+        self.check_time(message, 6)
 
 
 @support.slow
