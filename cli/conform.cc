@@ -77,6 +77,9 @@ Result judge_output(const Vector& vector, const Ending& ending, const std::strin
   if (ending.how != Ending::How::exited || ending.number != 0) {
     return failed(with_said(ending_text(ending) + ", expected exit code 0", ending));
   }
+  if (std::filesystem::exists(output) && !std::filesystem::is_regular_file(output)) {
+    return failed("the output is no file");  // reading a pipe or a device may never end
+  }
   const std::unique_ptr<Source> expected = open_source(vector.expected, {}, nullptr);
   try {
     const std::string differs = first_difference(*expected, *open_source(output, {}, nullptr));
@@ -180,7 +183,7 @@ void print_json(const std::vector<Vector>& vectors, const std::vector<Result>& r
   std::printf("%s\n", out.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
-int run_conform(const ConformArguments& args) {
+int run_vectors(const ConformArguments& args) {
   CommonOptions common;
   common.threads = args.jobs;
   const std::vector<Vector> vectors = read_vectors(args.folder, args.only);
@@ -211,6 +214,15 @@ int run_conform(const ConformArguments& args) {
     print_results(vectors, results, args.quiet);
   }
   return static_cast<int>(Totals(results).of(Verdict::failed) > 0 ? Exit::check_failed : Exit::ok);
+}
+
+// A file of a vector is missing, or a decoder did more than write its output.
+int run_conform(const ConformArguments& args) {
+  try {
+    return run_vectors(args);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw Error(Exit::io, "cannot be used: " + error.code().message()).in_file(error.path1().string());
+  }
 }
 
 }  // namespace

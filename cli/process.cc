@@ -72,9 +72,15 @@ class Start {
   posix_spawnattr_t attributes_;
 };
 
-// The beginning of the last line that is not empty.
+// The beginning of the last line that is not empty. Only the end of the log is read, as a program may say very much.
 std::string last_line(const std::string& log) {
-  std::ifstream file(log, std::ios::binary);
+  constexpr std::streamoff kRead = 1 << 16;
+  std::ifstream file(log, std::ios::binary | std::ios::ate);
+  if (file.tellg() > kRead) {
+    file.seekg(-kRead, std::ios::end);
+  } else {
+    file.seekg(0);
+  }
   std::string last;
   for (std::string line; std::getline(file, line);) {
     if (!line.empty()) last = line.substr(0, kMaxSaid);
@@ -122,6 +128,7 @@ Ending run_process(const std::vector<std::string>& words, const std::string& log
   for (std::chrono::microseconds pause(200); waitpid(pid, &status, WNOHANG) == 0;) {
     timed_out = std::chrono::steady_clock::now() >= end;
     if (timed_out || kept_signal != 0) {
+      kill(pid, SIGKILL);  // it may have left its group
       kill(-pid, SIGKILL);
       waitpid(pid, &status, 0);
       break;

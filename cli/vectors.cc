@@ -70,7 +70,7 @@ Vector read_vector(const fs::path& folder) {
   try {
     return parse_vector(folder, Json::parse(file));
   } catch (const Json::exception& error) {
-    throw Error(Exit::bad_input, std::string("is no JSON: ") + error.what()).in_file(path);
+    throw Error(Exit::bad_input, "is no JSON: " + escaped(error.what())).in_file(path);
   } catch (Error& error) {
     throw error.in_file(path);
   }

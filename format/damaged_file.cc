@@ -140,7 +140,7 @@ bool DamagedFile::find_message_from_the_front() {
       schema_ = parse_schema(block->body(), memory_);
       frames_ = total_frames(schema_);
     }
-    if (!block) return false;
+    if (!block || (intact && block->is(Tag::end))) return false;
     offset = block->end();
     if (intact) {
       if (block->is(Tag::message)) {

@@ -47,7 +47,8 @@ Bytes metadata_block(std::string_view program, std::string_view json) {
 
 std::string metadata_json(ByteView block) {
   const Cbor value = parse_cbor(block, "the METADATA block", kLimits);
-  if (!value.is_object() || !value.contains("user") || !value.contains("program") || value.size() != 2) {
+  if (!value.is_object() || !value.contains("user") || !value.contains("program") || value.size() != 2 ||
+      !value["program"].is_string()) {
     throw Error(Exit::bad_input, "the METADATA block is not {program, user}");
   }
   return value.dump(-1, ' ', true, Cbor::error_handler_t::replace);

@@ -18,7 +18,9 @@ namespace {
 using namespace hdf5;
 
 // What the process needs by far: to make a file of so many bytes of description, and for the elements that it writes.
-constexpr double kStartSeconds = 4, kDescribedBytesPerSecond = 256 << 10, kWrittenBytesPerSecond = 4 << 20;
+// Where a tensor has a fill value, the library fills its place first.
+constexpr double kStartSeconds = 4, kDescribedBytesPerSecond = 32 << 10, kWrittenBytesPerSecond = 4 << 20,
+                 kFilledBytesPerSecond = 64 << 20;
 
 std::string reason() { return std::strerror(errno); }
 
@@ -28,7 +30,9 @@ class Hdf5Sink : public Sink {
       : output_(output), tensors_(tensors), sink_order_(tensors) {
     Bytes description;
     put<uint64_t>(description, tensors_.size());
+    double elements = 0;  // bytes
     for (const TensorInfo& info : tensors_) {
+      elements += static_cast<double>(info.byte_size());
       try {
         TypeSpec::of(info.dtype);
       } catch (Error& error) {
@@ -40,6 +44,7 @@ class Hdf5Sink : public Sink {
     if (file_.get() < 0) throw Error(Exit::io, "cannot be opened: " + reason());
     process_.emplace(file_.get(), true);
     seconds_ = kStartSeconds + static_cast<double>(description.size() + tree.size()) / kDescribedBytesPerSecond;
+    if (!tree.empty()) seconds_ += elements / kFilledBytesPerSecond;
     process_->ask(Message::create, seconds_, description, tree);
     take_places();
   }

@@ -95,6 +95,10 @@ herr_t read(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t offset, size_t size, void* 
       push_error("read", std::strerror(errno));
       return -1;
     }
+    if (n == 0 && !file.access.writes && offset < file.access.size) {
+      push_error("read", "it has become shorter while it was read");
+      return -1;
+    }
     if (n == 0) {  // what was allocated and not yet written
       std::memset(out, 0, size);
       break;

@@ -102,6 +102,26 @@ class Made(support.CliTest):
         self.assertIn("the output cannot be read: ", self.fault(""))
         self.assertIn("the output cannot be read: ", self.fault("open(out, 'w').write('x')"))
 
+    def test_an_output_whose_reading_would_never_end(self):
+        for made in ("os.mkfifo(out)", "os.symlink('/dev/zero', out)", "os.mkdir(out)"):
+            self.assertEqual(self.fault(made), "the output is no file")
+
+    def test_a_program_that_says_much(self):
+        why = self.fault("sys.stderr.write('x' * (1 << 20) + '\\nthe reason'); sys.exit(3)")
+        self.assertEqual(why, "exit code 3, expected exit code 0; it said: the reason")
+        many = shlex.quote(f"head -c {1 << 30} /dev/zero >&2; exit 3")
+        result = support.run("conform", self.vectors, "--only=wrong", "--decoder", f"sh -c {many} sh {{in}} {{out}}",
+                             memory=support.start_up_memory() + 256 * support.MIB)
+        self.assertEqual(result.code, OK, result.out)
+
+    def test_the_signal_of_ended_processes_is_ignored(self):
+        """So a program may be started; it is told how its own ended all the same."""
+        ignoring = [sys.executable, "-c", "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+                    "os.execv(sys.argv[1], sys.argv[1:])"]
+        command = [support.PROGRAM, "conform", self.vectors, "--only=wrong", "--decoder", self.decoder("sys.exit(3)")]
+        done = subprocess.run([*ignoring, *map(str, command)], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, OK, done.stdout)
+
     def test_exit_codes(self):
         why = self.fault("sys.stderr.write('first\\nthe reason\\n\\n'); sys.exit(3)")
         self.assertEqual(why, "exit code 3, expected exit code 0; it said: the reason")
@@ -126,6 +146,9 @@ class Made(support.CliTest):
         child = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
         why = self.fault(f"open({str(pid)!r}, 'w').write(str({child}.pid))\ntime.sleep(60)", "--timeout=2")
         self.assertEqual(why, "it had not ended in time, expected exit code 0")
+        self.assert_gone(int(pid.read_text()))
+        left = f"open({str(pid)!r}, 'w').write(str(os.getpid()))\nos.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(60)"
+        self.assertEqual(self.fault(left, "--timeout=2"), why)
         self.assert_gone(int(pid.read_text()))
 
     def assert_gone(self, pid):
@@ -197,7 +220,7 @@ class Made(support.CliTest):
         self.refused(IO_FAILURE, "conform", self.dir / "none", says="cannot be read")
         self.refused(USAGE, "conform", self.dir, says="no folders with a vector.json")
         self.refused(USAGE, "conform", self.vectors, "--only=x*", says="no vector named like 'x*'")
-        for text, says in [("{", "is no JSON"), ("[]", "no object"), ('{"file": 1}', "'file' is no text"),
+        for text, says in [("{", "is no JSON"), ('"\x1b', "is no JSON"), ("[]", "no object"), ('{"file": 1}', "'file' is no text"),
                            ("{}", "no 'file'"), ('{"file": "file.gradz"}', "neither"),
                            ('{"file": "file.gradz", "exit": 0}', "'exit'"),
                            ('{"file": "file.gradz", "exit": 3, "later": "x"}', "'later' is not known"),
@@ -205,6 +228,13 @@ class Made(support.CliTest):
                            ('{"file": "file.gradz", "expected": "none.npz"}', "none.npz, which is not there")]:
             (self.vectors / "valid/vector.json").write_text(text)
             self.refused(BAD_INPUT, "conform", self.vectors, says=says)
+        (self.vectors / "valid/vector.json").unlink()
+        (self.vectors / "valid/vector.json").symlink_to("vector.json")
+        self.refused(IO_FAILURE, "conform", self.vectors, says="valid/vector.json: cannot be used: Too many levels")
+
+    def test_a_decoder_that_removes_too_much(self):
+        greedy = self.decoder("import shutil\nshutil.rmtree(os.path.dirname(os.path.dirname(out)))\nsys.exit(3)\n")
+        self.refused(IO_FAILURE, "conform", self.vectors, "-j1", "--decoder", greedy, says="cannot be used")
 
     def test_what_lies_among_them(self):
         (self.vectors / "loop").symlink_to("loop")

@@ -216,6 +216,31 @@ class Fakes(WithFake):
                              ("say(PLACES, struct.pack('<Q', NO_PLACE))\nsay(DONE)\nasked()\nsay(DATA)", "makes no sense")]:
             self.refused_by(places, says=says, command=write)
 
+    def check_time(self, message, seconds):
+        """The processor time that the process is given to make the dump of `message`."""
+        self.refused_by("import resource\nsay(FAILED, b'\\x05limit %d' % resource.getrlimit(resource.RLIMIT_CPU)[0])",
+                        LIMIT, f"limit {seconds}\n",
+                        lambda: self.run_copy("decompress", message, "-q", "-o", self.dir / "out.h5"))
+
+    def test_filling_has_its_time(self):
+        """The library fills the place of a tensor that has a fill value, before its elements are written."""
+        self.copy_hdf5()
+        for size, seconds in ((1 << 20, 5), (1 << 26, 9)):
+            with h5py.File(self.dump, "w") as file:
+                file.create_dataset("w", (size,), "f4", fillvalue=1)
+            (self.dir / "bin/gradcodec-hdf5").unlink()
+            self.copy_hdf5()
+            self.assertEqual(self.compress().returncode, OK)
+            message = (self.dir / "out.gradz").rename(self.dir / "message.gradz")
+            self.check_time(message, seconds)
+
+    def test_many_tensors_have_their_time(self):
+        """Some 30 us each are needed; on a slow machine several times as much."""
+        message = self.dir / "message.gradz"
+        dump = self.npz({"%04d" % i: np.float32(i) for i in range(5000)})
+        self.ok("compress", dump, "-q", "--scheme=raw", "-o", message)
+        self.check_time(message, 6)
+
 
 @support.slow
 class Slow(WithFake):
@@ -231,6 +256,19 @@ class Real(Copied):
         self.check_nothing_is_left(result.stderr)
         np.save(self.dir / "x.npy", np.ones(5, "f4"))
         self.assertEqual(self.compress(self.dir / "x.npy").returncode, OK)
+
+    def test_a_file_that_is_cut_while_it_is_read(self):
+        """What was cut off does not read as zeros."""
+        self.copy_hdf5()
+        with h5py.File(self.dump, "w") as file:
+            file.create_dataset("w", data=np.ones(4_000_000, "f4"), chunks=(100_000,))
+        program = subprocess.Popen([self.program, "compress", self.dump, "--scheme=raw", "--coder=pack", "-T1", "-q", "-o",
+                                    "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        program.stdout.read(1)
+        os.truncate(self.dump, 4_000_000)
+        _, said = program.communicate(timeout=60)
+        self.assertEqual(program.returncode, BAD_INPUT, said)
+        self.assertIn(b"has become shorter", said)
 
     def test_the_other_program_in_libexec(self):
         place = self.dir / "libexec" / "gradcodec"

@@ -150,7 +150,7 @@ class Bombs(Hostile):
     def test_metadata_that_is_not_what_is_written(self):
         for body in (b"\xa0", b"\xa1\x64user\xf6", b"\xa2\x64user\xf6\x67program\x61x\x00", b"\x18\x05", b"\xc0\x00",
                      b"\xa2\x64user\xf6\x64user\xf6", b"\xa2\x67program\x61x\x64user\xf6", b"\xfb" + bytes(8),
-                     b"\x61\xff", b"\xf7", b"\xa1\x00\x00"):
+                     b"\x61\xff", b"\xf7", b"\xa1\x00\x00", b"\xa2\x64user\xf6\x67program\x00"):
             self.refuse_all(BAD_INPUT, self.with_block(gz.METADATA, b"\0" + body), "the METADATA block", what=body,
                             command=["info", self.dir / "hostile"])
 

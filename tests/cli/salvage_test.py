@@ -104,6 +104,16 @@ class Salvage(support.CliTest):
             self.refused(USAGE, "decompress", self.file, "--salvage", "-f", "-o", out, *options)
         self.assertEqual(out.read_bytes(), b"before")
 
+    def test_a_damaged_message_without_frames(self):
+        """What is wrong is MESSAGE, even where END's check happens to follow from the damaged one."""
+        sound = self.compress(self.npz({}), "--scheme", "dqsg:levels=3", "--coder", "pack").read_bytes()
+        place = container.parts(sound, 0)[2].end - 8
+        for bit in range(8):
+            data = bytearray(sound)
+            data[place] ^= 1 << bit
+            file = self.write(data, "damaged.gradz")
+            self.refused(BAD_INPUT, "decompress", file, "--salvage", "-o", self.dir / "out.npz", says="MESSAGE")
+
     def test_a_header_that_claims_much(self):
         """A tensor of 2^50 elements is a small header, of which no dump of zeros is made."""
         file = self.write(container.file_of([container.Tensor("x", container.F4, (1 << 50,))], []), "claims.gradz")
