@@ -15,6 +15,7 @@ MAGIC, TAIL_MAGIC = b"\x89GRA\r\n\x1a\n", b"GZnd"
 MESSAGE_FILE, SCHEMA_FILE, STATE_FILE, INDEX_SET, SUM = range(1, 6)
 SCHEMA, MESSAGE, TREE, STATE, END, METADATA = 1, 2, 3, 4, 0x7F, 0x81
 SEED, WORKER, STEP, DIGESTS, PREVIOUS, SIDE = 1, 2, 4, 8, 16, 32
+ENCODERS, DECODERS = 1, 2  # roles of STATE
 MOST_BODY = 2**28 - 1
 MOST_CONTENT = {TREE: 2**26, METADATA: 2**24}
 MOST_ELEMENTS = 2**32  # bytes of elements that this reader is willing to hold
@@ -65,6 +66,14 @@ def unwrapped(body, tag):
     return zstd.content(data, size) if packing else data
 
 
+def take_state(reader):
+    """Of state.md, section 2: (role, memory)."""
+    role, memory = reader.uint(1), reader.text(1024).decode("latin-1")
+    require(role in (ENCODERS, DECODERS) and memory, "STATE")
+    reader.end("STATE")
+    return role, memory
+
+
 class Header:
     """All that stands before the frames. `check` and `count`: S, and the number of blocks."""
 
@@ -94,17 +103,18 @@ class Header:
             self.metadata = cbor.checked_metadata(unwrapped(body, METADATA))
         elif tag == STATE:
             require(self.state is None and self.kind == STATE_FILE, "STATE")
-            self.state = body
+            self.state = take_state(Reader(body))
         else:
             require(tag not in (SCHEMA, END), "block %02X before MESSAGE" % tag)
             require(tag == MESSAGE or is_skippable(tag), "a critical block %02X" % tag, Unsupported)
 
     def check_schemes(self):
         """Section 3: sums stand in files of kind 5 and in no other, whether all of a text is known or not."""
-        if self.kind in (STATE_FILE, INDEX_SET):
-            return  # state.py and rounds.py say what else there is to check
+        if self.kind == STATE_FILE:
+            return  # state.py says what else there is to check
         for tensor in self.schema.tensors:
             text = tensor.scheme
+            require(self.kind != INDEX_SET or text.text == "mask", "an index set of another scheme than mask")
             is_other = self.kind == SUM and text.text == "raw" and not tensor.type.is_float
             require(("sum" in text.names) == (self.kind == SUM) or is_other, "sums of a sum, and of nothing else")
 
@@ -127,6 +137,7 @@ class Header:
         self.answers = any(text.known and text.names[0] == "at" for text in texts)
         self.takes_side = any(text.known and text.names[0] == "ndqsg" for text in texts)
         if self.kind == STATE_FILE:
+            require(None not in (self.seed, self.step, self.previous), "a state without seed, step or previous")
             return
         require(draws is None or draws == (self.seed is not None), "a seed goes with schemes that draw")
         require(len(set(memories)) <= 1, "two schemes that remember")

@@ -18,7 +18,6 @@ def read_index_set(data):
     require(file.header.kind == container.INDEX_SET, "an index set is expected", Usage)
     masks = {}
     for name, decoder in file.decoders.items():
-        require(decoder.tensor.scheme.text == "mask", "an index set of another scheme than mask")
         require(np.all(np.isfinite(float32_of(decoder))), "an index set with exceptions")
         masks[name] = decoder.tensor.shape, float32_of(decoder) != 0
     return masks, file.end_check

@@ -3,23 +3,11 @@
 import numpy as np
 
 from reference import container
-from reference.container import PREVIOUS, SEED, SIDE, STATE_FILE, STEP
-from reference.reading import Reader, Usage, require
-from reference.schemes.texts import MEMORIES
-
-ENCODERS, DECODERS = 1, 2  # roles
-
-
-def take_state(reader):
-    """(role, memory)"""
-    role, memory = reader.uint(1), reader.text(1024).decode("latin-1")
-    require(role in (ENCODERS, DECODERS) and memory in MEMORIES, "STATE")
-    reader.end("STATE")
-    return role, memory
-
+from reference.container import DECODERS, STATE_FILE
+from reference.reading import Usage, require
 
 def check_layout(header):
-    require(header.flags & (SEED | STEP | PREVIOUS | SIDE) == SEED | STEP | PREVIOUS, "the flags of a state")
+    require(header.side is None, "side information of a state")
     for tensor in header.schema.tensors:
         require(tensor.scheme.text == "raw" and tensor.type.name == "f8", "a vector that is not float64 by raw")
 
@@ -36,7 +24,7 @@ def memory_for(header, state_data):
     state = container.read_file(state_data)
     said = state.header
     require(said.kind == STATE_FILE, "a state is expected", Usage)
-    require(take_state(Reader(said.state)) == (DECODERS, "diana"), "a state of an encoder, or of another memory")
+    require(said.state == (DECODERS, "diana"), "a state of an encoder, or of another memory")
     check_layout(said)
     require((said.seed, said.worker) == (header.seed or 0, header.worker), "a state of another seed or worker")
     require(header.step in (None, said.step), "a state of another step")
