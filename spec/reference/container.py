@@ -139,7 +139,8 @@ class Header:
         self.answers = any(text.known and text.names[0] == "at" for text in texts)
         self.takes_side = any(text.known and text.names[0] == "ndqsg" for text in texts)
         if self.kind == STATE_FILE:
-            require(self.flags & (SEED | STEP | PREVIOUS) == SEED | STEP | PREVIOUS, "a state without a seed, a step or the check of a message")
+            require(self.flags & (SEED | STEP | PREVIOUS) == SEED | STEP | PREVIOUS,
+                    "a state without a seed, a step or the check of a message")
             return
         require(draws is None or draws == (self.seed is not None), "a seed goes with schemes that draw")
         require(len(set(memories)) <= 1, "two schemes that remember")
