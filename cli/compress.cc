@@ -275,10 +275,13 @@ int run_compress(CompressArguments args) {
     if (set) others.push_back(InputStream(args.at).origin());
     if (state) others.push_back(InputStream(args.state).origin());
     OutputFile output(output_path(args), args.force, file->origin(), others);
+    // A pipe is not given the end of a message that is of no one state of its input.
+    options.before_end = [&] {
+      file->check_unchanged();
+      if (side) side->file().check_unchanged();
+    };
     const uint64_t end_check =
         run_job(args, options, *source, schema, state ? state->facts().previous : 0, side.get(), set.get(), output);
-    file->check_unchanged();
-    if (side) side->file().check_unchanged();
     if (state) {
       output.be_durable();
       state->keep();

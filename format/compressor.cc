@@ -46,6 +46,7 @@ class Compressor {
     run_ordered<Outgoing>(
         crew.threads, crew.slots, [this](Outgoing& item, const Loop& loop) { return make(item, loop); },
         [this](Outgoing& item) { encode(item); }, [this](Outgoing& item) { append(item); });
+    if (options_.before_end) options_.before_end();
     writer_.finish(digests_);
   }
 

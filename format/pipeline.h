@@ -54,6 +54,7 @@ struct CompressOptions {
   std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> side_of = {};
   std::function<void(const TensorInfo&, const SideFit&)> take_fit = {};
   std::function<std::shared_ptr<const Tensor>(const TensorInfo&)> places_of = {};  // of the set that is answered
+  std::function<void()> before_end = {};  // called when all is read, before the message is made whole
   Nonfinite nonfinite = Nonfinite::error;
   uint8_t chunk_log2 = kDefaultChunkLog2;
   unsigned threads = 1;

@@ -46,6 +46,20 @@ class Streams(support.CliTest):
         self.assertEqual(result.code, code, f"{line}\n{result.err}")
         return result
 
+    def test_an_input_that_changes_while_it_is_read_leaves_no_whole_message_on_a_pipe(self):
+        path = self.npy(np.random.default_rng(1).standard_normal(4_000_000).astype(np.float32), "changing.npy")
+        with subprocess.Popen([PROGRAM, "compress", path, "-o", "-", "--scheme=raw", "--coder=pack"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            data = process.stdout.read(1000)
+            with open(path, "r+b") as file:
+                file.seek(-4, os.SEEK_END)
+                file.write(b"else")
+            data += process.stdout.read()
+            said = process.stderr.read().decode()
+        self.assertEqual(process.returncode, IO_FAILURE, said)
+        self.assertIn("changed while it was read", said)
+        self.refused(BAD_INPUT, "info", "-", stdin=data)
+
     def test_a_pipeline(self):
         self.sh("cat g.npy | $G compress - --scheme dqsg:levels=5 --seed 1 | $G decompress - > h.npy")
         self.assert_same_bits(np.load(self.dir / "h.npy"), self.decompress(self.packed))
