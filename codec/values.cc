@@ -66,18 +66,20 @@ bool store_wide(std::span<const float> x, const DType& dtype, std::span<std::byt
   return dtype.code == DType::f4 || dtype.code == DType::f8;
 }
 
-[[noreturn]] void too_large(float x, uint64_t index, const DType& dtype) {
+// `x` in its own type, whose digits are told.
+template <typename T>
+[[noreturn]] void too_large(T x, uint64_t index, const DType& dtype, const std::string& wider) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
   throw Error(Exit::limit, "element " + std::to_string(index) + " decodes to " + std::string(text.data(), end) +
-                               ", beyond the range of " + dtype.name() + ": write a wider type with --dtype f4");
+                               ", beyond the range of " + dtype.name() + ": write a wider type with --dtype " + wider);
 }
 
 // Names the first finite element beyond `largest`.
 [[noreturn]] void fail_too_large(std::span<const float> x, uint64_t first, const DType& dtype, float largest) {
   const auto beyond = [&](float value) { return std::isfinite(value) && std::fabs(value) > largest; };
   const auto found = std::find_if(x.begin(), x.end(), beyond);
-  too_large(*found, first + static_cast<uint64_t>(found - x.begin()), dtype);
+  too_large(*found, first + static_cast<uint64_t>(found - x.begin()), dtype, "f4");
 }
 
 kernels::Half half_of(const DType& dtype) {
@@ -96,6 +98,14 @@ void widen(const DType& dtype, ByteView in, std::span<float> out) {
       return;
     default:
       kernels::widen_half(half_of(dtype), in.data(), out.size(), out.data());
+  }
+}
+
+void round_doubles(ByteView in, uint64_t first, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto x = element<double>(in, i);
+    out[i] = to_float(x);
+    if (std::isinf(out[i]) && std::isfinite(x)) too_large(x, first + i, DType::parse("f4"), "f8");
   }
 }
 

@@ -16,6 +16,10 @@ namespace gradcodec {
 // infinity); the 16-bit types are exact. `in` may be the last bytes of `out` itself if its elements are not larger.
 void widen(const DType& dtype, ByteView in, std::span<float> out);
 
+// float64 to float32, to nearest even, for values that no scheme has touched. Throws a limit where a finite one would
+// become infinite. `in` is out.size() float64; `first` is for messages.
+void round_doubles(ByteView in, uint64_t first, std::span<float> out);
+
 // float64 to float32, towards zero, and to the odd neighbour if that is not exact: rounded to 16 bits afterwards it
 // gives what rounding the float64 would. `in` is out.size() float64.
 void widen_to_odd(ByteView in, std::span<float> out);

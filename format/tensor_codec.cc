@@ -267,11 +267,12 @@ class ByteDecoder final : public TensorDecoder {
   ByteView convert(Range range, Workspace& work, Bytes& room) const override {
     if (output_ == dtype_) return work.bytes;
     work.values.resize(static_cast<size_t>(range.count));
-    const bool to_16_bits = output_.item_size() == 2;
-    if (dtype_.code == DType::f8 && to_16_bits) {
-      widen_to_odd(work.bytes, work.values);
-    } else {
+    if (dtype_.code != DType::f8) {
       widen(dtype_, work.bytes, work.values);
+    } else if (output_.code == DType::f4) {
+      round_doubles(work.bytes, range.first, work.values);
+    } else {
+      widen_to_odd(work.bytes, work.values);
     }
     room.resize(work.values.size() * output_.item_size());
     round_to(work.values, output_, range.first, room);

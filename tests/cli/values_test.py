@@ -252,6 +252,17 @@ class Narrowing(support.CliTest):
         packed = self.compress(self.npy(np.array([1, np.inf], F32)), "--scheme=dqsg:levels=3", "--nonfinite=keep")
         self.assertEqual(self.decompress(packed, "--dtype=f2")[1], np.inf)
 
+    def test_raw_beyond_the_range_of_another_type_is_an_error(self):
+        edges = {"f2": 65520.0, "f4": 2.0**128 - 2.0**103}  # halfway between the largest and the next power of two
+        for dtype, edge in edges.items():
+            below = np.nextafter(edge, 0)
+            packed = self.compress(self.npy(np.array([np.inf, below, -below])), "--scheme=raw")
+            largest = np.finfo(dtype).max
+            self.assert_same_bits(self.decompress(packed, f"--dtype={dtype}"),
+                                  np.array([np.inf, largest, -largest], dtype))
+            packed = self.compress(self.npy(np.array([0, -edge])), "--scheme=raw")
+            self.refused(LIMIT, "decompress", packed, "-o", self.dir / "o.npy", f"--dtype={dtype}", says="element 1 ")
+
     def test_raw_is_rounded_to_nearest(self):
         x = np.random.default_rng(9).standard_normal(2000).astype(F32) * F32(10.0)
         packed = self.compress(self.npy(x), "--scheme=raw")
