@@ -30,7 +30,7 @@ constexpr int kSignalOfShell = 128;  // what a shell adds to the signal that end
 
 struct ConformArguments {
   std::string folder, decoder, only, jobs = "0", timeout = "10";
-  bool json = false, any_code = false, quiet = false;
+  bool json = false, any_code = false, partial = false, quiet = false;
 };
 
 enum class Verdict { passed, failed, skipped };
@@ -93,6 +93,7 @@ class Conformance {
  public:
   explicit Conformance(const ConformArguments& args)
       : any_code_(args.any_code),
+        partial_(args.partial),
         timeout_(1000 * parse_count(args.timeout, "--timeout", 1, 86400)),
         decoder_(args.decoder.empty() ? kOwnDecoder : args.decoder, names()) {
     for (const char* name : {"in", "out"}) {
@@ -125,6 +126,10 @@ class Conformance {
  private:
   Result judge(const Vector& vector, const Ending& ending, const std::string& output) const {
     const bool decoded = ending.how == Ending::How::exited && ending.number == 0;
+    const bool unsupported = ending.how == Ending::How::exited && ending.number == static_cast<int>(Exit::unsupported);
+    if (partial_ && unsupported && vector.exit != ending.number && !std::filesystem::exists(output)) {
+      return {Verdict::skipped, with_said("the decoder does not support it", ending)};
+    }
     const bool expects_dump = vector.exit == 0 || (decoded && !vector.expected.empty());
     if (expects_dump) return judge_output(vector, ending, output);
     return judge_refusal(vector, ending, std::filesystem::exists(output), any_code_);
@@ -136,7 +141,7 @@ class Conformance {
     return out;
   }
 
-  bool any_code_;
+  bool any_code_, partial_;
   std::chrono::milliseconds timeout_;
   CommandTemplate decoder_;
   PrivateFolder scratch_;
@@ -236,6 +241,7 @@ Command add_conform(CLI::App& root) {
   app.add_option("-j,--jobs", args->jobs, "decoders at a time; 0: one a core [0]");
   app.add_option("--timeout", args->timeout, "seconds that a decoder may take for a vector [10]");
   app.add_flag("--any-code", args->any_code, "of a file to be refused, take any exit code that is a failure");
+  app.add_flag("--partial", args->partial, "skip what the decoder refuses as unsupported, by exit code 6");
   app.add_flag("--json", args->json, "for programs");
   app.add_flag("-q,--quiet", args->quiet, "list only what failed");
   app.footer(
@@ -245,6 +251,7 @@ Command add_conform(CLI::App& root) {
       "{state} (a copy of it), {top} (a number) and {dtype}. Words in [ ] are left out where a vector has not what "
       "they\n"
       "name. A vector that needs what the command does not name is skipped.\n"
+      "A decoder of some schemes and coders ends with exit code 6 for the other files: --partial skips these vectors.\n"
       "Exit code 1 if a vector failed. A file to be refused needs its exit code, and no output.\n"
       "Examples:\n"
       "  gradcodec conform spec/vectors\n"

@@ -135,6 +135,18 @@ class Made(support.CliTest):
         self.assertEqual(self.fault("", "--any-code", vector="wrong"), "exit code 0, expected a failure")
         self.assertIn("expected exit code 0", self.fault("sys.exit(1)", "--any-code"))
 
+    def test_a_decoder_of_some_schemes(self):
+        self.vector("unsupported", b"no message", {"exit": 6})
+        six = self.decoder("sys.stderr.write('no such scheme'); sys.exit(6)\n")
+        rows = self.conform(six, "--partial", code=OK)
+        self.assertEqual({name: row["result"] for name, row in rows.items()},
+                         {"valid": "skipped", "wrong": "skipped", "unsupported": "pass"})
+        self.assertEqual(rows["valid"]["why"], "the decoder does not support it; it said: no such scheme")
+        self.assertEqual(self.conform(six)["valid"]["result"], "FAIL")
+        self.assertIn("exit code 3, expected exit code 0", self.fault("sys.exit(3)", "--partial"))
+        for vector in ("valid", "wrong"):
+            self.fault("open(out, 'w'); sys.exit(6)", "--partial", vector=vector)
+
     def test_crashes(self):
         for vector in ("valid", "wrong"):
             why = self.fault("os.kill(os.getpid(), signal.SIGSEGV)", "--any-code", vector=vector)
