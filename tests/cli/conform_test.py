@@ -240,9 +240,6 @@ class Made(support.CliTest):
                            ('{"file": "file.gradz", "expected": "none.npz"}', "none.npz, which is not there")]:
             (self.vectors / "valid/vector.json").write_text(text)
             self.refused(BAD_INPUT, "conform", self.vectors, says=says)
-        (self.vectors / "valid/vector.json").unlink()
-        (self.vectors / "valid/vector.json").symlink_to("vector.json")
-        self.refused(IO_FAILURE, "conform", self.vectors, says="valid/vector.json: cannot be used: Too many levels")
 
     def test_a_decoder_that_removes_too_much(self):
         greedy = self.decoder("import shutil\nshutil.rmtree(os.path.dirname(os.path.dirname(out)))\nsys.exit(3)\n")

@@ -13,7 +13,7 @@ using namespace gradcodec;
 
 namespace {
 
-constexpr uint64_t kSeeds = 12;
+const uint64_t kSeeds = usual_seeds();
 
 bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

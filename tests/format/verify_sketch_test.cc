@@ -15,7 +15,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr uint64_t kSeeds = 12;
+const uint64_t kSeeds = usual_seeds();
 
 // How a sketch may go wrong: which word a coordinate has, and what follows from it when it is added, and when it is
 // asked for.

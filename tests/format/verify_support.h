@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "format/verifier.h"
 
 namespace gradcodec {
+
+// At how many seeds a mutant has to be caught at each: a few, and where GRADCODEC_LONG is set many.
+inline uint64_t usual_seeds() { return std::getenv("GRADCODEC_LONG") != nullptr ? 20 : 6; }
 
 // The first `count` values (all, if it is 0) of a tensor of tests/data/fc.h5.
 inline std::vector<float> gradient(const std::string& name, size_t count = 0) {
