@@ -277,6 +277,7 @@ class Real(Copied):
         result = self.compress()
         self.assertEqual(result.returncode, OK, result.stderr)
 
+    @support.unittest.skipIf(support.SANITIZED, "sanitizers read /proc, which is hidden here")
     def test_a_program_of_its_name_in_the_working_directory(self):
         """Without /proc gradcodec does not know where it lies: then none is run."""
         hidden = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
