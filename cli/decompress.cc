@@ -347,6 +347,7 @@ int run_decompress(DecompressArguments args) {
   if (!args.salvage.empty())
     return decompress_salvaged(args, options, set.get()) ? 0 : static_cast<int>(Exit::check_failed);
   InputStream input(args.input);
+  bool can_salvage = false;
   try {
     if (!args.schema.empty()) {
       decompress_bare(args, options, input);
@@ -354,12 +355,15 @@ int run_decompress(DecompressArguments args) {
     }
     ContainerReader reader(input, args.common.memory_limit());
     uint64_t messages = 0;
-    while ((messages == 0 || args.stream) && reader.begin())
+    while ((messages == 0 || args.stream) && reader.begin()) {
+      can_salvage = reader.kind() != FileKind::schema && !args.stream && args.input != "-" && !args.opened && !set;
       decompress_message(args, options, set.get(), input, reader, messages++);
+    }
     if (messages == 0) throw Error(Exit::bad_input, "is empty; a .gradz file was expected");
   } catch (Error& error) {
     if (error.code() != Exit::usage) error.in_file(input.name());
-    throw;
+    if (error.code() != Exit::bad_input || !can_salvage) throw;
+    throw Error(error.code(), std::string(error.what()) + "; --salvage recovers what is intact");
   }
   return 0;
 }

@@ -35,6 +35,7 @@ class Salvage(support.CliTest):
     def test_a_chunk_is_lost_and_the_rest_is_as_it_was(self):
         file = self.damaged(self.frames[2][0] + 20)  # parameters, chunk 1, chunk 2
         self.refused(BAD_INPUT, "decompress", file, "-o", self.dir / "no.npz", says="chunk 2 of 3")
+        self.refused(BAD_INPUT, "decompress", file, "-o", self.dir / "no.npz", says="--salvage recovers what is intact")
         rest, said = self.salvage(file, CHECK_FAILED, "--salvage")
         expected = self.sound["w"].copy()
         expected[1] = 0
