@@ -16,7 +16,7 @@
 namespace gradcodec {
 
 // At how many seeds a mutant has to be caught at each: a few, and where GRADCODEC_LONG is set many.
-inline uint64_t usual_seeds() { return std::getenv("GRADCODEC_LONG") != nullptr ? 20 : 6; }
+inline uint64_t usual_seeds() { return std::getenv("GRADCODEC_LONG") != nullptr ? 20 : 3; }
 
 // The first `count` values (all, if it is 0) of a tensor of tests/data/fc.h5.
 inline std::vector<float> gradient(const std::string& name, size_t count = 0) {
