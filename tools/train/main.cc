@@ -3,6 +3,8 @@
 //   train --method dqsg:levels=5 --csv run.csv --svg run.svg
 //   train --plot all.svg DQSG=run.csv Uncompressed=other.csv
 // SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -110,6 +112,9 @@ int run_all(Arguments& args) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Thousands of messages a second would else give their memory back to the system, each its own.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   CLI::App app{"Trains a small network on Fashion-MNIST by simulated workers, whose messages are real."};
   Arguments args;
   declare(app, args);
