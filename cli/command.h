@@ -32,6 +32,7 @@ struct Command {
 
 Command add_aggregate(CLI::App& root);
 Command add_bench(CLI::App& root);
+Command add_compare(CLI::App& root);
 Command add_completions(CLI::App& root);
 Command add_compress(CLI::App& root);
 Command add_conform(CLI::App& root);

@@ -103,10 +103,10 @@ int run_main(int argc, char** argv) {
   app.set_version_flag("--version", "gradcodec " GRADCODEC_VERSION " (format 1.0)");
   app.require_subcommand(1);
   app.footer("gradcodec COMMAND --help tells more. Exit codes:\n" + exit_codes() + ".");
-  const Command commands[] = {add_aggregate(app), add_bench(app),      add_completions(app), add_compress(app),
-                              add_conform(app),   add_decompress(app), add_forget(app),      add_info(app),
-                              add_man(app),       add_replay(app),     add_schemes(app),     add_stats(app),
-                              add_verify(app)};
+  const Command commands[] = {add_aggregate(app), add_bench(app),   add_compare(app),    add_completions(app),
+                              add_compress(app),  add_conform(app), add_decompress(app), add_forget(app),
+                              add_info(app),      add_man(app),     add_replay(app),     add_schemes(app),
+                              add_stats(app),     add_verify(app)};
   for (int i = 1; i < argc; ++i) {  // most likely a variable that was not set
     const std::string_view word = argv[i];
     if (word.empty()) return fail(Exit::usage, "argument " + std::to_string(i) + " is empty");
