@@ -189,28 +189,34 @@ int run_aggregate(const AggregateArguments& args) {
 Command add_aggregate(CLI::App& root) {
   auto args = std::make_shared<AggregateArguments>();
   CLI::App& app = *root.add_subcommand("aggregate", "the mean of many .gradz files, in one pass over each");
-  app.add_option("inputs", args->inputs, "the .gradz files, of the same tensors; - is standard input")->required();
+  app.add_option("inputs", args->inputs, "the .gradz files, of the same tensors; - is standard input")
+      ->type_name("GRADZ")
+      ->required();
   app.add_option("-o,--output", args->output,
                  "a dump, its kind by its suffix; or a .gradz file: of the mean, under --scheme, or else the sum of "
                  "symbols, or tables, that add up undecoded; - is standard output")
+      ->type_name("DUMP|GRADZ")
       ->required();
   app.add_flag("-f,--force", args->force, "replace an existing output");
   app.add_flag("--sum", args->sum, "the sum instead of the mean");
-  app.add_option("--weights", args->weights, "of each file, as 1,2,0.5 [1 each]");
+  app.add_option("--weights", args->weights, "of each file, as 1,2,0.5 [1 each]")->type_name("LIST");
   args->side.declare(app, "for what is coded by ndqsg: a dump or .gradz file, for all of them the same");
   app.add_option("--at", args->at,
                  "the index set that all the messages answer (compress --at); --scheme at makes such an answer of the "
-                 "mean");
+                 "mean")
+      ->type_name("SET");
   app.add_flag("--exact-sum", args->exact, "add symbols, as for a .gradz file without --scheme, for any output");
-  app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]");
+  app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]")
+      ->type_name("WORD:{f2,bf16,f4,f8}");
   app.add_option("--to", args->to, "kind of the output, whatever its name: npy, npz, h5 or gradz")
+      ->type_name("WORD")
       ->check(CLI::IsMember({"npy", "npz", "h5", "hdf5", "gradz"}));
   args->CodingArguments::declare(app);
   for (const char* of_dumps : {"--loss-attribute", "--as-bf16", "--drop-unsupported"}) {
     app.remove_option(app.get_option(of_dumps));
   }
   app.get_option("--scheme")->description("make a message of the mean: NAME:KEY=VALUE,... (gradcodec schemes)");
-  app.add_option("--metadata", args->metadata, "JSON to keep in the .gradz file");
+  app.add_option("--metadata", args->metadata, "JSON to keep in the .gradz file")->type_name("JSON");
   args->common.declare(app);
   app.footer(
       "Examples:\n"

@@ -195,14 +195,19 @@ Command add_bench(CLI::App& root) {
   auto args = std::make_shared<BenchArguments>();
   args->common.threads = "1";
   CLI::App& app = *root.add_subcommand("bench", "how fast schemes and coders are on this machine, beside memcpy");
-  app.add_option("input", args->input, "a dump (.npy, .npz, HDF5); - is standard input [values made in memory]");
+  app.add_option("input", args->input, "a dump (.npy, .npz, HDF5); - is standard input [values made in memory]")
+      ->type_name("DUMP");
   app.add_option("--scheme", args->schemes,
                  "as NAME:KEY=VALUE,...; may be given again [dqsg:levels=3, dqsg:levels=255, dither:nmse=0.1]")
+      ->type_name("SCHEME")
       ->allow_extra_args(false);
-  app.add_option("--coder", args->coders, "may be given again [every one there is]")->allow_extra_args(false);
-  app.add_option("--repeats", args->repeats, "rounds, of which medians are taken [5]");
-  app.add_option("--size", args->size, "values: the dump's again and again, or its first; 0: all, once [25000000]");
-  app.add_option("--seed", args->seed, "seed of the messages [1]");
+  app.add_option("--coder", args->coders, "may be given again [every one there is]")
+      ->type_name("CODER")
+      ->allow_extra_args(false);
+  app.add_option("--repeats", args->repeats, "rounds, of which medians are taken [5]")->type_name("N");
+  app.add_option("--size", args->size, "values: the dump's again and again, or its first; 0: all, once [25000000]")
+      ->type_name("N");
+  app.add_option("--seed", args->seed, "seed of the messages [1]")->type_name("N");
   app.add_flag("--json", args->json, "for programs, in full precision");
   app.add_flag("--as-bf16", args->as_bf16, "two-byte void or integer elements of .npy and .npz are bfloat16");
   args->common.declare(app);

@@ -39,33 +39,41 @@ CoderPair coders_of(const CodingArguments& args) {
 }  // namespace
 
 void CodingArguments::declare(CLI::App& app) {
-  app.add_option("--scheme", scheme, "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]");
-  app.add_option("--coder", coder, "coder of the symbols, instead of --level: " + coder_names());
+  app.add_option("--scheme", scheme, "how, as NAME:KEY=VALUE,... (gradcodec schemes lists them) [dither:nmse=0.1]")
+      ->type_name("SCHEME");
+  app.add_option("--coder", coder, "coder of the symbols, instead of --level: " + coder_names())->type_name("CODER");
   CLI::Option* named = app.get_option("--coder");
   app.add_option("--level", level,
                  "instead of --coder, 1 (fast) to 9 (small), also -1 to -9: 1 pack, 2 to 3 rans, 4 to 9 rans-dither; "
                  "tensors by raw: 1 pack, then zstd with rising effort [5]")
+      ->type_name("N")
       ->excludes(named);
   for (char digit = '1'; digit <= '9'; ++digit) {
     app.add_flag_function(std::string("-") + digit, [this, digit](int64_t) { level = digit; })
         ->group("")
         ->excludes(named);
   }
-  app.add_option("--seed", seed, "seed of the random numbers [from the system]");
-  app.add_option("--worker", worker, "this worker's number: workers of one seed draw independently");
-  app.add_option("--step", step, "the training step's number, likewise");
+  app.add_option("--seed", seed, "seed of the random numbers [from the system]")->type_name("N");
+  app.add_option("--worker", worker, "this worker's number: workers of one seed draw independently")->type_name("N");
+  app.add_option("--step", step, "the training step's number, likewise")->type_name("N");
   app.add_option("--include", include, "only tensors named like this GLOB are coded by the scheme, the others by raw")
+      ->type_name("GLOB")
       ->allow_extra_args(false);
-  app.add_option("--exclude", exclude, "tensors named like this GLOB are coded by raw")->allow_extra_args(false);
-  app.add_option("--min-elements", min_elements, "tensors of fewer elements are coded by raw");
+  app.add_option("--exclude", exclude, "tensors named like this GLOB are coded by raw")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  app.add_option("--min-elements", min_elements, "tensors of fewer elements are coded by raw")->type_name("N");
   app.add_option("--nonfinite", nonfinite, "NaN and infinities: error, or keep them exactly, as float32 [error]")
+      ->type_name("WORD")
       ->check(CLI::IsMember({"error", "keep"}));
   app.add_option("--shared-scale", shared_scale,
-                 "the largest magnitude among all workers, so that their symbols can be summed (maxnorm, multiscale)");
+                 "the largest magnitude among all workers, so that their symbols can be summed (maxnorm, multiscale)")
+      ->type_name("X");
   app.add_option("--loss-attribute", loss_attribute,
                  "HDF5 attribute with the loss, on the group of each step or around it, for adaquant without loss=... "
-                 "(and loss0=..., then that of the first step)");
-  app.add_option("--chunk-log2", chunk, "log2 of the elements a chunk, 12 to 22 [18]");
+                 "(and loss0=..., then that of the first step)")
+      ->type_name("ATTRIBUTE");
+  app.add_option("--chunk-log2", chunk, "log2 of the elements a chunk, 12 to 22 [18]")->type_name("N");
   app.add_flag("--as-bf16", as_bf16, "two-byte void or integer elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
 }

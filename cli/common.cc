@@ -18,8 +18,9 @@
 namespace gradcodec {
 
 void CommonOptions::declare(CLI::App& app) {
-  app.add_option("-T,--threads", threads, "threads; 0: one a core (the bytes are the same for any number)");
-  app.add_option("--memory", memory, "most memory that a part of a file may ask for [4G]");
+  app.add_option("-T,--threads", threads, "threads; 0: one a core (the bytes are the same for any number)")
+      ->type_name("N");
+  app.add_option("--memory", memory, "most memory that a part of a file may ask for [4G]")->type_name("SIZE");
   app.add_flag("-q,--quiet", quiet, "say nothing but errors, and what is not private");
   app.add_flag("-v,--verbose", verbose, "say what the work is done with");
   app.add_flag("-k,--keep")->group("");  // as in zstd: inputs are always kept

@@ -302,25 +302,32 @@ int run_compress(CompressArguments args) {
 Command add_compress(CLI::App& root) {
   auto args = std::make_shared<CompressArguments>();
   CLI::App& app = *root.add_subcommand("compress", "a dump (.npy, .npz, HDF5) into a .gradz file");
-  app.add_option("input", args->input, "the dump; with --at also a state of momentum; - is standard input")->required();
-  app.add_option("-o,--output", args->output, "the .gradz file; - is standard output [INPUT.gradz, INPUT.bare]");
+  app.add_option("input", args->input, "the dump; with --at also a state of momentum; - is standard input")
+      ->type_name("DUMP|STATE")
+      ->required();
+  app.add_option("-o,--output", args->output, "the .gradz file; - is standard output [INPUT.gradz, INPUT.bare]")
+      ->type_name("GRADZ");
   app.add_flag("-c,--stdout", args->to_stdout, "write to standard output")->excludes("--output");
   app.add_flag("-f,--force", args->force, "replace an existing output");
   args->CodingArguments::declare(app);
   app.add_option("--levels-from", args->levels_from,
-                 "a .gradz file of the same scheme, whose levels are taken instead of fitting some (alq, amq)");
+                 "a .gradz file of the same scheme, whose levels are taken instead of fitting some (alq, amq)")
+      ->type_name("GRADZ");
   app.add_option("--state", args->state,
-                 "what the scheme remembers from step to step; made by the first one, replaced with each output");
+                 "what the scheme remembers from step to step; made by the first one, replaced with each output")
+      ->type_name("STATE");
   args->side.declare(app,
                      "of ndqsg: the dump or .gradz file that will be its side information: says whether that is near "
                      "enough, and lets decompress take no other");
   app.add_option("--at", args->at,
                  "the index set of decompress --indices: only the values at its places, exactly or as --scheme at/... "
-                 "codes them; both sides have the places. Of a state: what was sketched and is not sent yet");
-  app.add_option("--metadata", args->metadata, "JSON to keep in the file");
+                 "codes them; both sides have the places. Of a state: what was sketched and is not sent yet")
+      ->type_name("SET");
+  app.add_option("--metadata", args->metadata, "JSON to keep in the file")->type_name("JSON");
   app.add_flag("--bare", args->bare, "no names and shapes in the file: both sides have the schema");
   app.add_option("--schema", args->schema,
-                 "the schema file of --bare (gradcodec info FILE.gradz --schema-out makes one)");
+                 "the schema file of --bare (gradcodec info FILE.gradz --schema-out makes one)")
+      ->type_name("SCHEMA");
   args->privacy.declare(app);
   args->common.declare(app);
   app.footer(

@@ -229,11 +229,11 @@ int run_conform(const ConformArguments& args) {
 Command add_conform(CLI::App& root) {
   auto args = std::make_shared<ConformArguments>();
   CLI::App& app = *root.add_subcommand("conform", "whether a decoder gives what the conformance vectors say");
-  app.add_option("folder", args->folder, "the vectors: spec/vectors")->required();
-  app.add_option("--decoder", args->decoder, "its command [gradcodec decompress]");
-  app.add_option("--only", args->only, "only vectors named like this GLOB");
-  app.add_option("-j,--jobs", args->jobs, "decoders at a time; 0: one a core [0]");
-  app.add_option("--timeout", args->timeout, "seconds that a decoder may take for a vector [10]");
+  app.add_option("folder", args->folder, "the vectors: spec/vectors")->type_name("FOLDER")->required();
+  app.add_option("--decoder", args->decoder, "its command [gradcodec decompress]")->type_name("COMMAND");
+  app.add_option("--only", args->only, "only vectors named like this GLOB")->type_name("GLOB");
+  app.add_option("-j,--jobs", args->jobs, "decoders at a time; 0: one a core [0]")->type_name("N");
+  app.add_option("--timeout", args->timeout, "seconds that a decoder may take for a vector [10]")->type_name("SECONDS");
   app.add_flag("--any-code", args->any_code, "of a file to be refused, take any exit code that is a failure");
   app.add_flag("--partial", args->partial, "skip what the decoder refuses as unsupported, by exit code 6");
   app.add_flag("--json", args->json, "for programs");

@@ -373,41 +373,48 @@ int run_decompress(DecompressArguments args) {
 Command add_decompress(CLI::App& root) {
   auto args = std::make_shared<DecompressArguments>();
   CLI::App& app = *root.add_subcommand("decompress", "a .gradz file back into a dump");
-  app.add_option("input", args->input, "the .gradz file; - is standard input")->required();
+  app.add_option("input", args->input, "the .gradz file; - is standard input")->type_name("GRADZ")->required();
   app.add_option("-o,--output", args->output,
-                 "the dump, its kind by its suffix; - is standard output [INPUT less .gradz]");
+                 "the dump, its kind by its suffix; - is standard output [INPUT less .gradz]")
+      ->type_name("DUMP");
   app.add_flag("-c,--stdout", args->to_stdout, "write to standard output")->excludes("--output");
   app.add_flag("-f,--force", args->force, "replace an existing output");
-  app.add_option("--only", args->only, "only tensors named like this GLOB");
-  app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]");
+  app.add_option("--only", args->only, "only tensors named like this GLOB")->type_name("GLOB");
+  app.add_option("--dtype", args->dtype, "element type of float tensors: f2, bf16, f4 or f8 [as they were]")
+      ->type_name("WORD:{f2,bf16,f4,f8}");
   app.add_option("--to", args->to, "kind of dump, whatever the output's name: npy, npz or h5")
+      ->type_name("WORD")
       ->check(CLI::IsMember({"npy", "npz", "h5", "hdf5"}));
-  app.add_option(
-      "--state", args->state,
-      "what the decoder remembers from step to step (diana); made by the first one, replaced with each dump");
-  app.add_option("--max-output", args->max_output, "refuse to write more than this many bytes of elements");
+  app.add_option("--state", args->state,
+                 "what the decoder remembers from step to step (diana); made by the first one, replaced with each dump")
+      ->type_name("STATE");
+  app.add_option("--max-output", args->max_output, "refuse to write more than this many bytes of elements")
+      ->type_name("SIZE");
   app.add_flag("--stream", args->stream, "read message after message, each into a dump of its own");
   app.add_flag(
          "--salvage{zero}", args->salvage,
          "of a damaged file all that is intact; what is lost is listed, and is 0 (--salvage=zero), or its tensors are "
          "left out (--salvage=omit)")
       ->check(CLI::IsMember({"zero", "omit"}));
-  app.add_option("--schema", args->schema, "the schema file of a bare message");
+  app.add_option("--schema", args->schema, "the schema file of a bare message")->type_name("SCHEMA");
   args->side.declare(app,
                      "for what is coded by ndqsg: a dump or .gradz file with tensors of the same names and shapes");
   app.add_option("--on-overload", args->on_overload,
                  "a chunk whose check=yes says that the side information is another one, or too far: refuse, keep what "
                  "is decoded, or put zero or the side information in its place, and say so [refuse]")
+      ->type_name("WORD")
       ->check(CLI::IsMember({"refuse", "keep", "zero", "side"}));
   app.add_flag("--as-bf16", args->as_bf16,
                "two-byte void or integer elements of side information in .npy and .npz are bfloat16");
-  app.add_option("--at", args->at, "the index set that the message answers (compress --at)");
+  app.add_option("--at", args->at, "the index set that the message answers (compress --at)")->type_name("SET");
   app.add_option(
-      "--top", args->top,
-      "only the K (or K%) elements of largest magnitude, of all sketched tensors together (of all lossy ones, "
-      "if none is sketched); 0 elsewhere");
+         "--top", args->top,
+         "only the K (or K%) elements of largest magnitude, of all sketched tensors together (of all lossy ones, "
+         "if none is sketched); 0 elsewhere")
+      ->type_name("K");
   app.add_option("--indices", args->indices,
-                 "with --top: write what was taken as an index set to this file; then a dump only with -o");
+                 "with --top: write what was taken as an index set to this file; then a dump only with -o")
+      ->type_name("SET");
   app.add_flag("--heavymix", args->heavymix,
                "with --top: of a sketch, only what is as large as a K-th of the whole, and others at random up to K");
   args->common.declare(app);

@@ -37,8 +37,11 @@ Command add_forget(CLI::App& root) {
   auto args = std::make_shared<ForgetArguments>();
   CLI::App& app = *root.add_subcommand("forget", "what a server took of a sketch leaves the state of a worker");
   app.add_option("state", args->state, "the state that compress --scheme momentum/countsketch:... --state keeps")
+      ->type_name("STATE")
       ->required();
-  app.add_option("--at", args->at, "the index set of what was taken (decompress --top K --indices TAKEN)")->required();
+  app.add_option("--at", args->at, "the index set of what was taken (decompress --top K --indices TAKEN)")
+      ->type_name("SET")
+      ->required();
   args->common.declare(app);
   app.footer(
       "Sketched-SGD, once a step and worker, after the sketch of the step and before the next one: the places that "

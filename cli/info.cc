@@ -299,14 +299,17 @@ int run_info(InfoArguments args) {
 Command add_info(CLI::App& root) {
   auto args = std::make_shared<InfoArguments>();
   CLI::App& app = *root.add_subcommand("info", "what is in a .gradz file, and where every byte went");
-  app.add_option("input", args->input, "the .gradz or schema file; - is standard input")->required();
+  app.add_option("input", args->input, "the .gradz or schema file; - is standard input")
+      ->type_name("GRADZ|SCHEMA")
+      ->required();
   app.add_flag("-t,--test", args->test, "decode everything and compare the digests too (checksums are always tested)");
   app.add_flag("--json", args->json, "for programs");
   args->side.declare(app, "with --test: the side information of what is coded by ndqsg");
-  app.add_option("--at", args->at, "with --test: the index set that the message answers (compress --at)");
+  app.add_option("--at", args->at, "with --test: the index set that the message answers (compress --at)")
+      ->type_name("SET");
   app.add_flag("--as-bf16", args->as_bf16,
                "two-byte void or integer elements of side information in .npy and .npz are bfloat16");
-  app.add_option("--schema-out", args->schema_out, "write the schema to this file, for --bare");
+  app.add_option("--schema-out", args->schema_out, "write the schema to this file, for --bare")->type_name("SCHEMA");
   app.add_flag("-f,--force", args->force, "replace an existing schema file");
   app.add_flag("--stream", args->stream, "read message after message");
   args->common.declare(app);

@@ -62,6 +62,20 @@ bool is_command(std::span<const Command> commands, std::string_view word) {
   return std::any_of(commands.begin(), commands.end(), [&](const Command& c) { return c.app->get_name() == word; });
 }
 
+std::string names_of(std::span<const Command> commands) {
+  std::string names;
+  for (const Command& command : commands) names += (names.empty() ? "" : ", ") + command.app->get_name();
+  return names;
+}
+
+std::string exit_codes() {
+  std::string out;
+  for (const auto& [code, meaning] : kExits) {
+    out += (out.empty() ? "" : ", ") + std::to_string(as_int(code)) + " " + meaning;
+  }
+  return out;
+}
+
 std::string usage_text(const CLI::ParseError& error, int argc, char** argv) {
   std::string text = error.what();
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -88,12 +102,11 @@ int run_main(int argc, char** argv) {
   CLI::App app("Compresses gradients under a scheme that keeps its promises, into real bytes.", "gradcodec");
   app.set_version_flag("--version", "gradcodec " GRADCODEC_VERSION " (format 1.0)");
   app.require_subcommand(1);
-  app.footer(
-      "gradcodec COMMAND --help tells more. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad or damaged\n"
-      "input, 4 I/O failure, 5 a limit would be passed, 6 valid but not supported here, 70 a bug.");
-  const Command commands[] = {add_aggregate(app),  add_bench(app),  add_compress(app), add_conform(app),
-                              add_decompress(app), add_forget(app), add_info(app),     add_replay(app),
-                              add_schemes(app),    add_stats(app),  add_verify(app)};
+  app.footer("gradcodec COMMAND --help tells more. Exit codes:\n" + exit_codes() + ".");
+  const Command commands[] = {add_aggregate(app), add_bench(app),   add_compare(app),    add_completions(app),
+                              add_compress(app),  add_conform(app), add_decompress(app), add_forget(app),
+                              add_info(app),      add_man(app),     add_replay(app),     add_schemes(app),
+                              add_stats(app),     add_verify(app)};
   for (int i = 1; i < argc; ++i) {  // most likely a variable that was not set
     const std::string_view word = argv[i];
     if (word.empty()) return fail(Exit::usage, "argument " + std::to_string(i) + " is empty");
@@ -108,10 +121,8 @@ int run_main(int argc, char** argv) {
       return printed();
     }
     if (word[0] != '-' && !is_command(commands, word)) {
-      return fail(Exit::usage, "'" + escaped(word) +
-                                   "' is not a command; there are aggregate, bench, compress, conform, decompress, "
-                                   "forget, info, replay, schemes, "
-                                   "stats and verify (gradcodec --help)");
+      return fail(Exit::usage,
+                  "'" + escaped(word) + "' is not a command; there are " + names_of(commands) + " (gradcodec --help)");
     }
   }
   try {

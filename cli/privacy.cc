@@ -74,10 +74,11 @@ Coverage coverage_of(const Schema& schema, const std::string& text) {
 }  // namespace
 
 void PrivacyArguments::declare(CLI::App& app) {
-  app.add_option("--delta", delta, "of a private scheme's epsilon, delta that it is said for [1e-6]");
-  app.add_option("--clients", clients, "likewise, how many clients' noise the sum has that is seen [1]");
-  app.add_option("--distance", distance,
-                 "likewise, how far apart neighbours are in the l2 norm [anything within clip]");
+  app.add_option("--delta", delta, "of a private scheme's epsilon, delta that it is said for [1e-6]")->type_name("X");
+  app.add_option("--clients", clients, "likewise, how many clients' noise the sum has that is seen [1]")
+      ->type_name("N");
+  app.add_option("--distance", distance, "likewise, how far apart neighbours are in the l2 norm [anything within clip]")
+      ->type_name("X");
 }
 
 void PrivacyArguments::check(const SchemeChoice& choice) const {

@@ -199,33 +199,37 @@ Command add_replay(CLI::App& root) {
   auto args = std::make_shared<ReplayArguments>();
   CLI::App& app = *root.add_subcommand(
       "replay", "a trace of several steps or workers through schemes, step by step, with what they remember");
-  app.add_option("trace", args->input, "the trace (.npz or HDF5); - is standard input")->required();
+  app.add_option("trace", args->input, "the trace (.npz or HDF5); - is standard input")->type_name("DUMP")->required();
   args->CodingArguments::declare(app);
   for (const char* other :
        {"--scheme", "--worker", "--step", "--include", "--exclude", "--nonfinite", "--shared-scale"}) {
     app.remove_option(app.get_option(other));
   }
   app.add_option("--scheme", args->schemes, "how messages are coded, as NAME:KEY=VALUE,...; may be given again")
+      ->type_name("SCHEME")
       ->allow_extra_args(false)
       ->required();
   app.get_option("--seed")->description("seed of the messages [1]");
-  app.add_option(
-      "--layout", args->layout,
-      "how names are made of {step}, {worker} and {param} [guessed, as step_{step}/worker_{worker}/{param}]");
-  app.add_option("--steps", args->steps, "only these: FIRST-LAST");
-  app.add_option("--top", args->top, "of sketches: how many elements (K, or K%) the server takes in a step");
+  app.add_option("--layout", args->layout,
+                 "how names are made of {step}, {worker} and {param} [guessed, as step_{step}/worker_{worker}/{param}]")
+      ->type_name("TEXT");
+  app.add_option("--steps", args->steps, "only these: FIRST-LAST")->type_name("RANGE");
+  app.add_option("--top", args->top, "of sketches: how many elements (K, or K%) the server takes in a step")
+      ->type_name("K");
   app.add_option("--candidates", args->candidates,
-                 "of sketches: the server asks for exact values of so many times as many [4]");
+                 "of sketches: the server asks for exact values of so many times as many [4]")
+      ->type_name("N");
   app.add_flag("--models", args->models,
                "the tensors are models, not gradients: what is sent is how far each went from the mean of the step "
                "before");
   app.add_option("--gossip", args->gossip,
                  "of models: ring: each worker sends its own to its two neighbours, and takes the mean")
+      ->type_name("WORD")
       ->check(CLI::IsMember({"ring"}))
       ->needs("--models");
   app.add_flag("--json", args->json, "for programs, in full precision");
-  app.add_option("--csv", args->csv, "write a row a step and scheme to this file");
-  app.add_option("--plot", args->plot, "draw bits and errors step by step: OUT.svg");
+  app.add_option("--csv", args->csv, "write a row a step and scheme to this file")->type_name("CSV");
+  app.add_option("--plot", args->plot, "draw bits and errors step by step: OUT.svg")->type_name("SVG");
   app.add_flag("-f,--force", args->force, "replace existing files");
   args->common.declare(app);
   app.footer(

@@ -171,7 +171,7 @@ int run_schemes(const SchemesArguments& args) {
 Command add_schemes(CLI::App& root) {
   auto args = std::make_shared<SchemesArguments>();
   CLI::App& app = *root.add_subcommand("schemes", "what schemes and coders there are: parameters, promises, source");
-  app.add_option("name", args->name, "one scheme or coder");
+  app.add_option("name", args->name, "one scheme or coder")->type_name("NAME");
   app.add_flag("--json", args->json, "for programs");
   app.footer("Examples:\n  gradcodec schemes\n  gradcodec schemes dqsg");
   return {&app, [args] { return run_schemes(*args); }};

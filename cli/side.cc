@@ -30,7 +30,9 @@ std::string ndqsg_text(const SideFit& fit, double rho, double range, bool checke
 
 }  // namespace
 
-void SideArguments::declare(CLI::App& app, const std::string& help) { app.add_option("--side-info", path, help); }
+void SideArguments::declare(CLI::App& app, const std::string& help) {
+  app.add_option("--side-info", path, help)->type_name("DUMP|GRADZ");
+}
 
 std::shared_ptr<SideInfo> SideArguments::open(std::string_view input, bool as_bf16, const CommonOptions& common) const {
   if (path.empty()) return nullptr;

@@ -310,22 +310,24 @@ Command add_stats(CLI::App& root) {
   CLI::App& app = *root.add_subcommand(
       "stats", "how gradients are distributed, what schemes make of them, what a .gradz file takes and loses");
   app.add_option("input", args->input, "the dump (.npy, .npz, HDF5), or a .gradz file; - is standard input")
+      ->type_name("DUMP|GRADZ")
       ->required();
-  app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from");
+  app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from")->type_name("DUMP");
   app.add_option("--scheme", args->schemes,
                  "also encode one message by this scheme, as NAME:KEY=VALUE,...; may be given again")
+      ->type_name("SCHEME")
       ->allow_extra_args(false);
   args->side.declare(app,
                      "the side information of ndqsg, a dump or .gradz file; of a .gradz file --against its dump: also "
                      "how near it is, and what would be near enough");
-  app.add_option("--at", args->at, "of a .gradz file: the index set that it answers (compress --at)");
-  app.add_option("--seed", args->seed, "seed of those messages [1]");
-  app.add_option("--only", args->only, "only tensors named like this GLOB");
+  app.add_option("--at", args->at, "of a .gradz file: the index set that it answers (compress --at)")->type_name("SET");
+  app.add_option("--seed", args->seed, "seed of those messages [1]")->type_name("N");
+  app.add_option("--only", args->only, "only tensors named like this GLOB")->type_name("GLOB");
   CLI::Option* json = app.add_flag("--json", args->json, "for programs, in full precision");
   app.add_flag("--csv", args->csv, "for spreadsheets: one row a tensor")->excludes(json);
-  app.add_option(
-      "--plot", args->plot,
-      "draw the values with both fits, and the schemes' error against their coded bits: OUT.svg or OUT.html");
+  app.add_option("--plot", args->plot,
+                 "draw the values with both fits, and the schemes' error against their coded bits: OUT.svg or OUT.html")
+      ->type_name("SVG|HTML");
   app.add_flag("-f,--force", args->force, "replace an existing plot");
   app.add_flag("--as-bf16", args->as_bf16, "two-byte void or integer elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", args->drop_unsupported, "leave out what a .gradz file cannot carry, and say so");

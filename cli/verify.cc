@@ -205,15 +205,19 @@ Command add_verify(CLI::App& root) {
   auto args = std::make_shared<VerifyArguments>();
   CLI::App& app = *root.add_subcommand("verify", "are a scheme's promises kept, on these tensors?");
   app.add_option("input", args->input, "the dump to try a scheme on, or a .gradz file; - is standard input")
+      ->type_name("DUMP|GRADZ")
       ->required();
-  app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from");
-  app.add_option("--state", args->state, "of a dump: what the scheme remembers, as compress has it; it is not changed");
+  app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from")->type_name("DUMP");
+  app.add_option("--state", args->state, "of a dump: what the scheme remembers, as compress has it; it is not changed")
+      ->type_name("STATE");
   args->side.declare(app, "the side information of ndqsg, a dump or .gradz file");
-  app.add_option("--at", args->at, "of a .gradz file: the index set that it answers (compress --at)");
-  app.add_option("--trials", args->trials, "R: messages to encode and decode, each a worker's [64]");
-  app.add_option("--alpha", args->alpha, "chance that an honest scheme is called broken, over all tests [1e-6]");
-  app.add_option("--margin", args->margin, "bias along x, as a part of x, that does not matter [0.01]");
-  app.add_option("--messages", args->messages, "messages whose mean is to gain from more of them [100]");
+  app.add_option("--at", args->at, "of a .gradz file: the index set that it answers (compress --at)")->type_name("SET");
+  app.add_option("--trials", args->trials, "R: messages to encode and decode, each a worker's [64]")->type_name("N");
+  app.add_option("--alpha", args->alpha, "chance that an honest scheme is called broken, over all tests [1e-6]")
+      ->type_name("X");
+  app.add_option("--margin", args->margin, "bias along x, as a part of x, that does not matter [0.01]")->type_name("X");
+  app.add_option("--messages", args->messages, "messages whose mean is to gain from more of them [100]")
+      ->type_name("N");
   app.add_flag("--strict", args->strict, "exit code 1 also if anything is undecided, not compared or not canonical");
   app.add_flag("--json", args->json, "for programs");
   args->CodingArguments::declare(app);

@@ -141,10 +141,20 @@ std::string promise_word(const Scheme& scheme) {
   const Promise promise = encoder->promise();
   if (scheme.inner() == Inner::required && promise.unbiased) return "as below";
   if (promise.unbiased && scheme.takes_side()) return "unbiased, if near";
+  return std::string(promise_word(promise));
+}
+
+std::string_view promise_word(const Promise& promise) {
   if (promise.unbiased) return promise.target == nullptr ? "unbiased" : "unbiased, clipped";
   if (promise.delta) return "contraction";
   if (promise.inner_product) return "exact along x";
   return promise.max_error ? "biased, bounded" : "biased";
+}
+
+std::string_view lesser_promise(std::string_view a, std::string_view b) {
+  constexpr std::array<std::string_view, 7> kFromMost = {
+      "exact", "unbiased", "unbiased, clipped", "exact along x", "contraction", "biased, bounded", "biased"};
+  return std::find(kFromMost.begin(), kFromMost.end(), a) < std::find(kFromMost.begin(), kFromMost.end(), b) ? b : a;
 }
 
 }  // namespace gradcodec

@@ -4,7 +4,9 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "codec/promise.h"
 #include "codec/scheme.h"
 
 namespace gradcodec {
@@ -20,9 +22,15 @@ std::string example_params(std::span<const ParamSpec> params);
 // A whole text that parse_scheme takes, with no more parameters than it needs: "topk:k=1%", "rotate/qsgd:s=4".
 std::string example_of(const Scheme& scheme);
 
-// What its encoder promises (Promise) with those parameters: exact, unbiased, "unbiased, clipped" (for the values that
-// it limits first), "unbiased, if near" (if side information is), contraction, "exact along x", "biased, bounded" (each
-// error), biased; "as below" where it says no more than the scheme below, "with memory" where that is what counts.
+// What is promised, in short: unbiased, "unbiased, clipped" (for values that are limited first), "exact along x",
+// contraction, "biased, bounded" (each error), biased: from the most to the least.
+std::string_view promise_word(const Promise& promise);
+
+// The word that says less of the two; "exact" says the most.
+std::string_view lesser_promise(std::string_view a, std::string_view b);
+
+// What its encoder promises with those parameters; beside these words "unbiased, if near" (if side information is), "as
+// below" where it says no more than the scheme below, "with memory" where that is what counts.
 std::string promise_word(const Scheme& scheme);
 
 }  // namespace gradcodec

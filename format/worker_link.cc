@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "format/writer.h"
+#include "format/message_writer.h"
 
 namespace gradcodec {
 namespace {
@@ -73,21 +73,12 @@ std::shared_ptr<const RandomFile> encode_values(const std::vector<TensorInfo>& t
                                                 const CompressOptions& options, const Message& message,
                                                 uint64_t* end_check, std::vector<std::string>* warnings) {
   ValueSource source(tensors, values);
-  const Schema schema = plan_schema(source, options);
-  std::vector<SchemeChoice> schemes;
-  for (const StoredScheme& stored : schema.schemes) {
-    schemes.push_back(stored.text == options.scheme.stored_text() ? options.scheme : parse_stored_scheme(stored.text));
-  }
   auto file = RandomFile::in_memory("message");
   OutputFile output(file);
-  ContainerWriter writer(output);
   Progress progress;
-  Message planned = plan_message(schema, options.id, message.previous.value_or(0));
-  planned.side = message.side;
-  writer.begin(schema, {}, {}, planned);
-  compress(source, schema, schemes, options, writer, progress);
+  const uint64_t check = write_message(source, options, message, output, progress);
   output.commit();
-  if (end_check != nullptr) *end_check = writer.end_check();
+  if (end_check != nullptr) *end_check = check;
   if (warnings != nullptr) {
     for (const auto& [tensor, text] : progress.warnings) warnings->push_back(tensor + ": " + text);
   }

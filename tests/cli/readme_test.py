@@ -37,6 +37,15 @@ class Readme(support.CliTest):
         out = self.ok("stats", "grads.h5", "--scheme", "dqsg:levels=3", "--scheme", "dither:nmse=0.1", cwd=self.dir)
         self.assert_printed(out.out.decode().splitlines()[-2:])
 
+    def test_comparison(self):
+        at = self.lines.index("    $ gradcodec compare grads.h5 --nmse 0.1")
+        shown = [line.split() for line in self.lines[at + 4:at + 12]]
+        rows, advice = shown[:5], shown[6:8]
+        out = self.ok("compare", "grads.h5", "--nmse=0.1", *(f"--scheme={row[0]}" for row in rows), cwd=self.dir)
+        printed = [line.split() for line in out.out.decode().splitlines()]
+        self.assertEqual([line for line in printed if line in rows], rows)
+        self.assertEqual(printed[-2:], advice)
+
     def table(self, *options, dumps=("fc.h5", "lstm-small.npz", "transformer-layer.npy")):
         program = str(Path(os.environ["GRADCODEC"]).resolve())
         return subprocess.run([sys.executable, ROOT / "tools/table.py", *options, *(support.DATA / name for name in dumps)],

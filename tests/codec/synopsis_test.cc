@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/synopsis.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <vector>
 
 #include "codec/registry.h"
 
@@ -70,5 +72,15 @@ TEST_CASE("what is promised, in a word") {
     const bool unbiased = promise_word(*scheme).starts_with("unbiased");
     if (unbiased && scheme->name() != "adaquant") CHECK(text.find("unbiased") != std::string::npos);
     if (!unbiased) CHECK(!text.starts_with("unbiased"));
+  }
+}
+
+TEST_CASE("of two promises the lesser") {
+  const std::vector<std::string_view> from_most = {
+      "exact", "unbiased", "unbiased, clipped", "exact along x", "contraction", "biased, bounded", "biased"};
+  for (size_t i = 0; i < from_most.size(); ++i) {
+    for (size_t j = 0; j < from_most.size(); ++j) {
+      CHECK(lesser_promise(from_most[i], from_most[j]) == from_most[std::max(i, j)]);
+    }
   }
 }

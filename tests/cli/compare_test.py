@@ -1,0 +1,182 @@
+"""gradcodec compare: its figures are those of compress and stats, and what it advises is the best of what it tried."""
+# SPDX-License-Identifier: Apache-2.0
+import csv
+import functools
+import io
+import json
+import re
+import xml.etree.ElementTree as xml
+
+import h5py
+import numpy as np
+
+import support
+from support import BAD_INPUT, USAGE
+
+ASKED = ("dither:nmse=", "choose:", "lattice:nmse=", "rotate/dither:nmse=")  # keep what is asked for on average
+
+
+def made():
+    random = np.random.default_rng(5)
+    return {"heavy": random.standard_t(4, (40, 75)).astype("f4"), "even": random.uniform(-1, 1, 500).astype("f4"),
+            "count": np.arange(9)}
+
+
+class Compare(support.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.dump = self.npz(made())
+
+    def json(self, *options):
+        return json.loads(self.ok("compare", self.dump, "--json", "-q", *options).out)
+
+    @functools.cache
+    def by_hand(self, scheme, *options):
+        """What compress and stats make of it: bytes, bits, NMSE, largest error."""
+        packed = self.compress(self.dump, "--scheme", scheme, "--seed", 1, *options)
+        whole = json.loads(self.ok("stats", packed, "--against", self.dump, "--json").out)["whole"]
+        return packed.stat().st_size, whole["bits_per_value"], whole["nmse"], whole["max_error"]
+
+    def figures(self, row):
+        return row["bytes"], row["bits_per_value"], row["nmse"], row["max_error"]
+
+
+class Figures(Compare):
+    SCHEMES = {"dither:nmse=0.1": "unbiased", "topk:k=5%/qsgd:s=4": "biased, bounded", "raw": "exact", "sign": "contraction",
+               "tqsgd:bits=3": "unbiased, clipped", "uniform:bits=4": "biased, bounded", "eden:bits=2": "exact along x"}
+
+    def test_those_of_compress_and_stats(self):
+        for options in ((), ("--level=2",), ("--exclude=heavy", "--chunk-log2=12")):
+            rows = self.json(*(f"--scheme={scheme}" for scheme in self.SCHEMES), *options)["schemes"]
+            self.assertEqual([row["bytes"] for row in rows], sorted(row["bytes"] for row in rows))
+            self.assertEqual({row["scheme"] for row in rows}, set(self.SCHEMES))
+            for row in rows:
+                self.assertEqual(self.figures(row), self.by_hand(row["scheme"], *options), row)
+                self.assertGreater(row["encode_mb_per_s"] * row["decode_mb_per_s"], 0)
+                if not options:
+                    self.assertEqual(row["promise"], self.SCHEMES[row["scheme"]])
+                coder = "zstd" if row["scheme"] == "raw" else "rans" if "--level=2" in options else "rans-dither"
+                self.assertEqual(row["coder"], coder)
+
+    def test_a_promise_is_that_of_the_tensors_that_are_coded(self):
+        self.dump = self.npz({"x": np.repeat(np.float32([1, -1]), 200), "y": made()["heavy"]}, "signs.npz")
+        for options, word in ((["--include=x"], "unbiased"), ([], "unbiased, clipped"), (["--include=y"], "unbiased, clipped"),
+                              (["--min-elements=99999"], "exact")):
+            self.assertEqual(self.json("--scheme=tqsgd:bits=3", *options)["schemes"][0]["promise"], word)
+
+    def test_what_a_dump_of_hdf5_keeps_counts(self):
+        self.dump = self.dir / "x.h5"
+        with h5py.File(self.dump, "w") as file:
+            file["x"] = made()["heavy"]
+            file["x"].attrs["where"] = "a" * 100
+        row, = self.json("--scheme=dqsg:levels=5")["schemes"]
+        self.assertEqual(self.figures(row), self.by_hand("dqsg:levels=5"))
+
+    def test_the_same_for_any_number_of_threads(self):
+        one, four, other = (self.ok("compare", self.dump, "--csv", "--nmse=0.3", *options).out
+                            for options in (["-T1"], ["-T4"], ["--seed=2"]))
+        self.assertEqual(one, four)
+        self.assertNotEqual(one, other)
+        rows = list(csv.DictReader(io.StringIO(one.decode())))
+        self.assertNotIn("encode_mb_per_s", rows[0])
+        self.assertGreater(len(rows), 20)
+
+
+class Search(Compare):
+    def test_the_fewest_bits_for_an_error(self):
+        report = self.json("--nmse=0.1,2")
+        for most, advice in zip((0.1, 2), report["advice"]):
+            rows = [row for row in report["schemes"] if row["most_nmse"] == most]
+            kept = [row for row in rows if row["kept"] == "yes"]
+            self.assertGreater(len(kept), 15)
+            self.assertEqual(rows[:len(kept)], sorted(kept, key=lambda row: row["bytes"]))
+            for row in rows:
+                if not row["scheme"].startswith(ASKED):
+                    self.assertEqual(row["kept"] == "yes", row["nmse"] <= most, row)
+            self.assert_least(rows, most)
+            best = next(row for row in kept if row["promise"] in ("unbiased", "exact"))
+            self.assertEqual((advice["most_nmse"], advice["unbiased"]), (most, best["scheme"]))
+            self.assertEqual(advice["biased"], None if kept[0] is best else kept[0]["scheme"])
+
+    def assert_least(self, rows, most):
+        """A setting less would have been too much of an error."""
+        checked = 0
+        for row in rows:
+            if found := re.fullmatch(r"(maxnorm:bits=|uniform:bits=|rotq:bits=|alq:s=|nuqsgd:s=)(\d+)", row["scheme"]):
+                least = {"uniform:bits=": 2, "rotq:bits=": 2}.get(found[1], 1)
+                if row["kept"] == "yes" and int(found[2]) > least:
+                    self.assertGreater(self.by_hand(f"{found[1]}{int(found[2]) - 1}")[2], most, row)
+                    checked += 1
+        self.assertGreater(checked, 0)
+
+    def test_the_least_error_for_bits(self):
+        report = self.json("--bits=4")
+        kept = [row for row in report["schemes"] if row["kept"] == "yes"]
+        self.assertEqual(kept, sorted(kept, key=lambda row: row["nmse"]))
+        self.assertTrue(all(row["bits_per_value"] <= 4 or row["scheme"].startswith("choose:") for row in kept))
+        bits = next(int(row["scheme"].split("=")[1]) for row in kept if row["scheme"].startswith("maxnorm:"))
+        self.assertGreater(self.by_hand(f"maxnorm:bits={bits + 1}")[1], 4)
+        self.assertEqual(report["advice"][0]["most_bits"], 4)
+
+    def test_the_ends_of_what_can_be_asked(self):
+        small = self.json("--nmse=1e-8")
+        self.assertEqual(self.json("--nmse=5000")["advice"][0]["unbiased"].split(":")[0], "choose")
+        self.assertEqual({row["kept"] for row in small["schemes"] if row["scheme"].startswith("topk")}, {"no"})
+        self.assertTrue(next(row for row in small["schemes"] if row["scheme"] == "raw")["kept"] == "yes")
+
+    def test_zeros_are_kept_by_all(self):
+        self.dump = self.npy(np.zeros(300, "f4"))
+        report = self.json("--nmse=0.1")
+        self.assertEqual({row["kept"] for row in report["schemes"]}, {"yes"})
+        self.assertEqual({row["nmse"] for row in report["schemes"]}, {None})
+        self.dump = self.npy(np.zeros(0, "f4"))
+        self.assertEqual({row["bits_per_value"] for row in self.json("--nmse=0.1")["schemes"]}, {None})
+
+
+class Words(Compare):
+    def lines(self, *options):
+        return self.ok("compare", self.dump, *options).out.decode().splitlines()
+
+    def test_the_advice(self):
+        lines = self.lines("--scheme=dither:nmse=0.1", "--scheme=sign", "--nmse=0.15,0.7", "--coder=rans")
+        size, bits, nmse, _ = self.by_hand("dither:nmse=0.1", "--coder=rans")
+        other = self.by_hand("sign", "--coder=rans")
+        self.assertLess(other[0], size)
+        take = f"take --scheme dither:nmse=0.1 --coder rans: {bits:.2f} bits a value, NMSE {nmse:.3g}, unbiased"
+        self.assertEqual(lines[-3:], [
+            "for NMSE 0.15 on this dump " + take, "for NMSE 0.7 on this dump " + take,
+            f"  smaller, but not unbiased (contraction): --scheme sign --coder rans: {other[1]:.2f} bits a value, NMSE "
+            f"{other[2]:.3g}"])
+        lines = self.lines("--scheme=sign", "--nmse=0.9")
+        self.assertIn("for NMSE 0.9 on this dump there is no unbiased scheme among these", lines)
+        self.assertNotIn("take", "\n".join(self.lines("--scheme=sign")))
+
+    def test_without_options_two_errors(self):
+        lines = self.lines()
+        self.assertEqual([line.split(" on ")[0] for line in lines if line.startswith("for ") and "take" in line],
+                         ["for NMSE 0.1", "for NMSE 0.01"])
+        self.assertIn("not within that: ", "\n".join(lines))
+        self.assertNotIn("MB/s", "\n".join(lines))  # not a terminal
+
+    def test_plot(self):
+        plot = self.dir / "p.svg"
+        call = ["compare", self.dump, "--scheme=dqsg:levels=3", "--scheme=raw", "--nmse=0.1,1", "--plot", plot, "-q"]
+        self.ok(*call)
+        marks = [e for e in xml.parse(plot).iter() if e.get("class") == "mark"]
+        self.assertEqual(len(marks), 2)
+        self.refused(USAGE, *call, says="-f")
+        self.ok(*call, "-f")
+
+    def test_refusals(self):
+        for options, says in {("--scheme=ef/topk:k=1%",): "gradcodec replay", ("--scheme=ndqsg:fine=9,coarse=3",): "side",
+                              ("--scheme=at",): "index set", ("--scheme=dqsg",): "levels", ("--nmse=0",): "--nmse",
+                              ("--nmse=1e-9",): "--nmse", ("--bits=17",): "--bits", ("--nmse=0.1,x",): "--nmse",
+                              ("--plot=x.png",): ".svg", ("--include=nobody",): "nobody"}.items():
+            self.refused(USAGE, "compare", self.dump, *options, says=says)
+        self.dump = self.npy(np.float32([1, np.nan]))
+        self.refused(BAD_INPUT, "compare", self.dump, says="dither:nmse=0.1")
+        self.assertEqual(len(self.json("--nonfinite=keep", "--scheme=dqsg:levels=3")["schemes"]), 1)
+
+
+if __name__ == "__main__":
+    support.main()
