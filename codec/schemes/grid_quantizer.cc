@@ -2,11 +2,13 @@
 #include "codec/schemes/grid_quantizer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "codec/model/rows.h"
 #include "codec/number_text.h"
 
 namespace gradcodec {
@@ -37,6 +39,24 @@ void nearest_encode(std::span<const float> x, kernels::Lattice lattice, uint16_t
     symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(lattice.max_level));
   }
   if (decoded != nullptr) kernels::half_dither_decode(symbols, x.size(), lattice, decoded);
+}
+
+// Whether scales are stored: for a coder that takes them, where there is one step, and not every value is 0.
+bool stores_scales(const GridLayout& layout, const Inputs& inputs) {
+  return inputs.scales && layout.bucket == 0 && layout.step > 0 && layout.rounding != Rounding::nearest;
+}
+
+GridLayout with_scales(GridLayout layout, const Tensor& tensor, const Inputs& inputs) {
+  if (!stores_scales(layout, inputs)) return layout;
+  LineScales scales = LineScales::measure(tensor, inputs);
+  scales.set_step(static_cast<double>(layout.step));
+  layout.scales = std::make_shared<const LineScales>(std::move(scales));
+  return layout;
+}
+
+// Stream::scales of a scale that is `sixteenths` of octaves over the step.
+uint8_t scale_class(int32_t sixteenths) {
+  return static_cast<uint8_t>(std::clamp(((sixteenths + 2) >> 2) + 32, 0, static_cast<int32_t>(kScaleClasses) - 1));
 }
 
 }  // namespace
@@ -137,6 +157,8 @@ std::unique_ptr<Decoder> GridDecoder::restore(GridLayout layout, ByteReader& sto
     if (layout.bucket == 0 && layout.step == 0 && level != 0) stored.fail("says M > 0 beside a step of 0");
     layout.max_level = static_cast<uint32_t>(level);
   }
+  if (stores_scales(layout, inputs))
+    layout.scales = std::make_shared<const LineScales>(LineScales::restore(stored, inputs));
   return std::make_unique<GridDecoder>(layout, inputs);
 }
 
@@ -148,6 +170,7 @@ Bytes GridDecoder::stored() const {
   }
   if (layout_.bucket == 0) put(out, layout_.step);
   if (layout_.stores_level) put_varint(out, layout_.max_level);
+  if (layout_.scales) layout_.scales->write(out);
   return out;
 }
 
@@ -157,7 +180,7 @@ std::optional<uint64_t> GridDecoder::params_size(Range range) const {
 
 StreamShapes GridDecoder::streams(const Code&, Range range) const {
   const uint32_t classes = layout_.rounding == Rounding::nearest ? 0 : kernels::kDitherClasses;
-  return {{2 * layout_.max_level + 1, range.count, classes}};
+  return {{2 * layout_.max_level + 1, range.count, classes, layout_.scales != nullptr}};
 }
 
 std::string GridDecoder::describe() const {
@@ -171,6 +194,14 @@ std::string GridDecoder::describe() const {
 
 void GridDecoder::contexts(const Code&, size_t, Range range, std::span<uint16_t> out) const {
   kernels::dither_contexts(draws_, range.first, out.size(), out.data());
+}
+
+void GridDecoder::scales(const Code&, size_t, Range range, std::span<uint8_t> out) const {
+  std::array<uint8_t, LineScales::kSums> of_sum;
+  for (uint32_t sum = 0; sum < LineScales::kSums; ++sum) {
+    of_sum[sum] = scale_class(layout_.scales->base() - 8 * static_cast<int32_t>(sum));
+  }
+  layout_.scales->fill(range, of_sum, out);
 }
 
 void GridDecoder::decode(const Code& code, Range range, std::span<float> out) const {
@@ -255,7 +286,8 @@ std::span<const float> Clipped::read(Range range, std::span<float> scratch) cons
 GridEncoder::GridEncoder(const Tensor& tensor, const GridLayout& layout, const Inputs& inputs, GridChoice choice)
     : tensor_(tensor),
       clipped_(tensor, choice.clip),
-      decoder_(layout, inputs),
+      decoder_(with_scales(layout, choice.clip < std::numeric_limits<float>::infinity() ? clipped_ : tensor, inputs),
+               inputs),
       choice_(std::move(choice)),
       chunks_(tensor.size(), inputs) {}
 

@@ -13,8 +13,10 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 
+#include "codec/model/line_scales.h"
 #include "codec/scan.h"
 #include "codec/scheme.h"
 #include "codec/summable.h"
@@ -43,6 +45,7 @@ struct GridLayout {
   bool reaches_all = false;    // the step is chosen for the range, though M is stored: no regular value is set aside
   float step = 0;              // of the whole tensor, if bucket is 0
   Rounding rounding = Rounding::subtractive;
+  std::shared_ptr<const LineScales> scales = {};  // for coders that take them; null: none
 };
 
 // A step of a bucket from its values, irregular ones replaced by 0; 0 only if all are 0.
@@ -93,6 +96,7 @@ class GridDecoder final : public Decoder, public Summable {
   StreamShapes streams(const Code& code, Range range) const override;
   std::string describe() const override;
   void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const override;
+  void scales(const Code& code, size_t stream, Range range, std::span<uint8_t> out) const override;
   void decode(const Code& code, Range range, std::span<float> out) const override;
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override;
 

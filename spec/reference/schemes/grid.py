@@ -6,6 +6,7 @@ from reference import random as draws
 from reference.reading import require
 from reference.schemes.parts import (F4, REGULAR, Scheme, Stream, buckets_in, of_buckets, put_back, require_falling,
                                      take_step, take_steps)
+from reference.schemes.line_scales import LineScales, scale_classes
 
 SUBTRACTIVE, HALF, NEAREST = range(3)
 
@@ -20,6 +21,8 @@ class Grid(Scheme):
         self.m = stored.varint() if levels is None else levels
         require(self.m <= 32767, "M above 32,767")
         require(bucket or self.step or not self.m or levels is not None, "M beside a step of 0")
+        stores_scales = place.stores_scales and rounding != NEAREST and self.step
+        self.scales = LineScales(stored, place) if stores_scales else None
 
     def fixed_params(self, count):
         return 4 * buckets_in(count, self.bucket) if self.bucket else 0
@@ -30,7 +33,8 @@ class Grid(Scheme):
     def streams(self, code):
         if self.rounding == NEAREST:
             return [Stream(2 * self.m + 1, code.count)]
-        return [Stream(2 * self.m + 1, code.count, self.contexts(code), 32)]
+        scales = self.scales and (lambda: scale_classes(*self.scales.sixteenths(code.places())))
+        return [Stream(2 * self.m + 1, code.count, self.contexts(code), 32, scales)]
 
     def values(self, code):
         steps, q = of_buckets(code.params, code, self.bucket), code.symbols[0] - self.m
