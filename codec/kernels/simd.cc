@@ -126,9 +126,8 @@ HWY_INLINE Floats round_up_or_down(Floats magnitude, Floats threshold, Floats st
   const Floats a = hn::Min(hn::Div(magnitude, step), max_level);
   const Floats k = hn::Floor(a);
   if (kFewLevels) return hn::Add(k, hn::IfThenElseZero(hn::Gt(hn::Sub(a, k), threshold), hn::Set(kFloats, 1.0f)));
-  const Doubles wide_step = hn::PromoteTo(kDoubles, hn::LowerHalf(kHalfFloats, step));
   const auto half = [&](auto pick) HWY_ATTR {
-    return hn::DemoteTo(kHalfFloats, round_half(pick(magnitude), pick(k), pick(threshold), wide_step));
+    return hn::DemoteTo(kHalfFloats, round_half(pick(magnitude), pick(k), pick(threshold), pick(step)));
   };
   const auto lower = half([](Floats f) HWY_ATTR { return hn::PromoteTo(kDoubles, hn::LowerHalf(kHalfFloats, f)); });
   const auto upper = half([](Floats f) HWY_ATTR { return hn::PromoteTo(kDoubles, hn::UpperHalf(kHalfFloats, f)); });

@@ -298,7 +298,7 @@ TEST_CASE("dither, steps=class: chunks, exceptions and tensors without rows") {
 
 TEST_CASE("scales for a coder change neither symbols nor values") {
   const VectorTensor tensor = uneven();
-  for (const char* scheme : {"dqsg:levels=3", "dither:nmse=0.1", "qsgd:s=4", "terngrad", "uniform:bits=4",
+  for (const char* scheme : {"dqsg:levels=3", "dither:nmse=0.1", "qsgd:s=64,bucket=0,norm=max", "terngrad", "uniform:bits=4",
                              "dqsg:levels=5,bucket=100", "dqsg:levels=5,clip=1"}) {
     INFO(scheme);
     Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
@@ -310,7 +310,7 @@ TEST_CASE("scales for a coder change neither symbols nor values") {
     const auto encoder = parse_scheme(scheme).prepare(tensor, inputs);
     const StreamShape shape = encoder->decoder().streams(with.code, {0, 4096})[0];
     const std::string text = scheme;
-    CHECK(shape.scales == (text.find("uniform") == std::string::npos && text.find("bucket") == std::string::npos));
+    CHECK(shape.scales == (text.find("uniform") == std::string::npos && text.find("bucket=1") == std::string::npos));
     if (!shape.scales) continue;
     std::vector<uint8_t> scales(4096);
     encoder->decoder().scales(with.code, 0, {0, 4096}, scales);
