@@ -24,6 +24,10 @@ struct Stream {
   uint32_t classes = 0;
   std::vector<uint16_t> contexts = {};
 
+  // Beside contexts of dither's distance (kernels::kDitherClasses): how large each value is expected to be in steps, as
+  // codec/model/rows.h counts. Empty if that is not known. The alphabet is odd then, and its middle is 0.
+  std::vector<uint8_t> scales = {};
+
   uint64_t count() const { return alphabet == 0 ? bytes.size() : symbols.size(); }
 };
 
@@ -42,6 +46,9 @@ class Coder {
 
   // Whether it looks at Stream::contexts, which both sides must then fill in first.
   virtual bool uses_contexts() const { return false; }
+
+  // And at Stream::scales. A scheme stores what they follow from for such a coder alone (Inputs::scales).
+  virtual bool uses_scales() const { return false; }
 
   // Appends the bytes of `in` to `out`. Every symbol must be below the alphabet.
   virtual void shrink(const Stream& in, Bytes& out) const = 0;

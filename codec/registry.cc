@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "codec/coders/elias.h"
+#include "codec/coders/model.h"
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
 #include "codec/coders/zstd.h"
@@ -208,8 +209,8 @@ std::span<const Scheme* const> all_schemes() {
 }
 
 std::span<const Coder* const> all_coders() {
-  static const std::array coders = {&pack_coder(), &zstd_coder(kZstdLevel), &rans_coder(), &rans_dither_coder(),
-                                    &elias_coder()};
+  static const std::array coders = {&pack_coder(),        &zstd_coder(kZstdLevel), &rans_coder(),
+                                    &rans_dither_coder(), &model_coder(),          &elias_coder()};
   return coders;
 }
 

@@ -67,9 +67,9 @@ std::span<float> chunk_room(uint64_t count);
 
 // add(look(Range, span<const float>)) for each chunk: looks by inputs.loop, and so perhaps several at once, adds in the
 // order of the chunks.
-template <typename Look, typename Add>
+// At most kAtOnce are found and not yet added, which bounds the memory.
+template <uint64_t kAtOnce = 1024, typename Look, typename Add>
 void scan_chunks(const Tensor& tensor, const Inputs& inputs, Look look, Add add) {
-  constexpr uint64_t kAtOnce = 1024;  // found and not yet added: bounds the memory
   const Chunks chunks(tensor.size(), inputs);
   std::vector<std::invoke_result_t<Look, Range, std::span<const float>>> found;
   for (uint64_t first = 0; first < chunks.count(); first += kAtOnce) {

@@ -12,6 +12,7 @@ Inputs Inputs::below() const {
   Inputs inputs = *this;
   ++inputs.stage;
   inputs.inner = nullptr;  // SchemeChoice::prepare sets it
+  inputs.rows = 0;         // what is left of a tensor has no rows
   inputs.side = nullptr;   // it is of the tensor, not of what is left of it
   return inputs;
 }
@@ -44,6 +45,10 @@ void Decoder::contexts(const Code&, size_t, Range, std::span<uint16_t>) const {
   throw Error(Exit::bug, "contexts of a stream that has none");
 }
 
+void Decoder::scales(const Code&, size_t, Range, std::span<uint8_t>) const {
+  throw Error(Exit::bug, "scales of a stream that has none");
+}
+
 Release Scheme::release(const Params&) const { throw Error(Exit::bug, "the release of a scheme that is not private"); }
 
 namespace {
@@ -61,6 +66,7 @@ std::unique_ptr<Encoder> SchemeChoice::prepare(const Tensor& tensor, const Input
   Inputs own = inputs;
   own.inner = inner.get();
   own.size = tensor.size();
+  own.rows = rows_of(tensor.shape());
   check_ends(own);
   return scheme->prepare(tensor, params, own);
 }

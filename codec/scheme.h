@@ -51,6 +51,7 @@ struct StreamShape {
   uint32_t alphabet;
   uint64_t count;
   uint32_t classes = 0;  // of contexts, at most 64; 0: it has none
+  bool scales = false;   // it has scales too; classes are of the dither then
 };
 
 // A few, in place: shapes are asked for chunk by chunk.
@@ -95,12 +96,17 @@ struct Inputs {
   std::optional<float> shared_scale = {};   // a scale that workers agreed on, instead of the tensor's own
   std::span<const float> kept_levels = {};  // levels to use instead of fitting them
   uint64_t size = 0;                        // of the tensor; for restore, which sees none
+  uint64_t rows = 0;                        // likewise: its first axis if it has two or more, else 0
+  bool scales = false;                      // the coder takes scales (Stream::scales): store what they follow from
   const Tensor* side = nullptr;             // side information: what the decoder has beside the message, if anything
   const Memory* memory = nullptr;           // of the tensor, for a scheme that remembers; null: it starts from zeros
 
   Inputs below() const;   // for the scheme below
   Inputs behind() const;  // for the scheme behind one that draws nothing and is no stage of its own (codec/through.h)
 };
+
+// Inputs::rows of a shape.
+inline uint64_t rows_of(std::span<const uint64_t> shape) { return shape.size() < 2 ? 0 : shape[0]; }
 
 // How a tensor is cut. `inputs.ends`, if there are any, must outlive it.
 class Chunks {
@@ -152,6 +158,9 @@ class Decoder {
   // The contexts of stream number `stream`, which has some, of the chunk `range`: Stream::contexts says what they are.
   // They follow from stored parameters (code.params among them), draws and positions alone. Thread-safe.
   virtual void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const;
+
+  // The scales of stream number `stream`, which has some: Stream::scales. Likewise.
+  virtual void scales(const Code& code, size_t stream, Range range, std::span<uint8_t> out) const;
 
   // The law of decoded - target for each element of the chunk `range`, from what is stored: `target` and `laws` hold
   // range.count. Elements that `code` keeps as exceptions are Law::at(0). Thread-safe. Of two stages (below): the laws

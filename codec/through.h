@@ -29,6 +29,9 @@ class ThroughDecoder : public Decoder {
   void contexts(const Code& code, size_t stream, Range range, std::span<uint16_t> out) const override {
     behind_.contexts(code, stream, range, out);
   }
+  void scales(const Code& code, size_t stream, Range range, std::span<uint8_t> out) const override {
+    behind_.scales(code, stream, range, out);
+  }
   void laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const override {
     behind_.laws(code, range, target, laws);
   }

@@ -155,6 +155,9 @@ void set_contexts(const Decoder& decoder, const Coder& coder, Range range, Code&
     stream.classes = coder.uses_contexts() ? shapes[i].classes : 0;
     stream.contexts.resize(stream.classes == 0 ? 0 : static_cast<size_t>(shapes[i].count));
     if (stream.classes != 0) decoder.contexts(code, i, range, stream.contexts);
+    const bool scales = coder.uses_scales() && shapes[i].scales;
+    stream.scales.resize(scales ? static_cast<size_t>(shapes[i].count) : 0);
+    if (scales) decoder.scales(code, i, range, stream.scales);
   }
   if (decoder.inner() != nullptr) {
     set_contexts(*decoder.inner(), coder, decoder.inner_range(code, range), *code.inner);

@@ -86,6 +86,7 @@ class SchemePass {
     const std::shared_ptr<const Tensor> side =
         choice_.takes_side() && options_.side_of ? options_.side_of(tensor_->info) : nullptr;
     inputs.side = side.get();
+    inputs.scales = coder_.uses_scales();
     const std::unique_ptr<Encoder> encoder = choice_.prepare(tensor, inputs);
     SchemeSummary out = over_chunks([&](EncodedChunk& chunk) {
       chunk.decoded.resize(static_cast<size_t>(chunk.range.count));

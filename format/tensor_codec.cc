@@ -30,6 +30,8 @@ Inputs inputs_of(const TensorPlan& plan, const Random& random, Nonfinite nonfini
           .shared_scale = plan.shared_scale,
           .kept_levels = plan.kept_levels,
           .size = plan.info.size(),
+          .rows = rows_of(plan.info.shape),
+          .scales = plan.coder->uses_scales(),
           .side = plan.side.get(),
           .memory = plan.memory};
 }
@@ -205,6 +207,7 @@ void forget_contexts(Code& code) {
   for (Stream& stream : code.streams) {
     stream.classes = 0;
     stream.contexts.clear();
+    stream.scales.clear();
   }
 }
 

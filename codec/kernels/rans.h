@@ -37,6 +37,14 @@ struct RansRaw {
   const uint8_t* counts;
 };
 
+// Rows of 32 tokens whose frequencies sum to 2^15, too many rows to have a table of slots: the coder `model`.
+struct RansRows {
+  const uint16_t* starts;     // [row * 32 + token]: sum of the frequencies before it in the row, at most 2^15
+  const uint16_t* contexts;   // of each symbol: its row * 2, and a bit that is not looked at
+  const uint8_t* raw_counts;  // bits beside a token, of row / 32; token 31 has none; three bytes more may be read.
+                              // Null: no token has any
+};
+
 namespace scalar {
 
 // Puts n symbols on states[0 .. lanes - 1], the last symbol first: symbol i belongs to lane i % lanes. cells[i] is the
@@ -46,11 +54,20 @@ namespace scalar {
 size_t rans_encode(const uint16_t* cells, const RansRaw* raw, size_t n, const RansTable& table, size_t lanes,
                    uint32_t* states, uint16_t* words);
 
+// The same where infos[i] is what table.info has of symbol i.
+size_t rans_encode_infos(const uint32_t* infos, const RansRaw* raw, size_t n, uint32_t precision, size_t lanes,
+                         uint32_t* states, uint16_t* words);
+
 // The inverse, first symbol first: tokens[i] and, if `counts` (of bits, by token) is not null, raw[i]. Takes words from
 // `words`, of which there are `available` and, behind them, 64 more that may be read. Stops early if it has taken more
 // than there are. Returns how many it took.
 size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, const uint8_t* counts, size_t lanes,
                    uint32_t* states, const uint16_t* words, size_t available, uint8_t* tokens, uint16_t* raw);
+
+// As rans_decode, for rows that have no slots: a token is the last that starts at the slot or before. raw[i] is of
+// every symbol, 0 where there are no bits; not touched if rows.raw_counts is null.
+size_t rans_decode_rows(const RansRows& rows, size_t n, size_t lanes, uint32_t* states, const uint16_t* words,
+                        size_t available, uint8_t* tokens, uint16_t* raw);
 
 }  // namespace scalar
 
@@ -58,6 +75,10 @@ size_t rans_encode(const uint16_t* cells, const RansRaw* raw, size_t n, const Ra
                    uint32_t* states, uint16_t* words);
 size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, const uint8_t* counts, size_t lanes,
                    uint32_t* states, const uint16_t* words, size_t available, uint8_t* tokens, uint16_t* raw);
+size_t rans_encode_infos(const uint32_t* infos, const RansRaw* raw, size_t n, uint32_t precision, size_t lanes,
+                         uint32_t* states, uint16_t* words);
+size_t rans_decode_rows(const RansRows& rows, size_t n, size_t lanes, uint32_t* states, const uint16_t* words,
+                        size_t available, uint8_t* tokens, uint16_t* raw);
 
 // The inverse of rans_encode with one lane where the row of each symbol is the token before it, shifted right; 0 for
 // the first. As rans_decode otherwise, without raw bits.

@@ -4,13 +4,13 @@ import numpy as np
 import xxhash
 
 from reference import schemes
-from reference.coders import elias, pack, rans, zstd
+from reference.coders import elias, model, pack, rans, zstd
 from reference.numbers import from_planes
 from reference.reading import Unsupported, Usage, require
 from reference.schemes.parts import Code, Exceptions, Place, Stream
 
 CODER, CONSTANT, STORED = range(3)
-PACK, ZSTD, RANS, RANS_DITHER, ELIAS = range(5)
+PACK, ZSTD, RANS, RANS_DITHER, ELIAS, MODEL = range(6)
 
 
 class Context:
@@ -28,11 +28,12 @@ class Decoder:
         self.tensor, self.coder, self.parts, self.digests, self.scheme = tensor, tensor.coder, [], [], None
         text = tensor.scheme
         require(text.known, "the scheme '%s'" % text.text, Unsupported)
-        require(self.coder <= ELIAS, "coder %d" % self.coder, Unsupported)
+        require(self.coder <= MODEL, "coder %d" % self.coder, Unsupported)
         self.is_raw, self.is_private = text.text == "raw", text.names[0] == "bq"
         require(not self.is_private or self.coder == PACK, "a private scheme by another coder than pack")
         chunks = ([tensor.size] if tensor.size else []) if one_chunk else tensor.chunks()
-        self.place = Place(keys, ordinal, chunks, side=side_of(tensor, context), mask=mask_of(tensor, context))
+        self.place = Place(keys, ordinal, chunks, side=side_of(tensor, context), mask=mask_of(tensor, context),
+                           shape=tensor.shape, stores_scales=self.coder == MODEL)
         if text.names[0] == "diana":
             self.place.memory = context.memory.setdefault(tensor.name, np.zeros(tensor.size))
 
@@ -81,6 +82,8 @@ class Decoder:
         coder = PACK if form == STORED else self.coder
         if coder == RANS_DITHER:
             return rans.decode(data, stream.alphabet, stream.count, stream.contexts, stream.classes)
+        if coder == MODEL:
+            return model.decode(data, stream.alphabet, stream.count, stream.contexts, stream.classes, stream.scales)
         decode = {PACK: pack.decode, ZSTD: zstd.decode, RANS: rans.decode, ELIAS: elias.decode}[coder]
         return decode(data, stream.alphabet, stream.count)
 

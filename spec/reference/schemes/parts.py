@@ -13,17 +13,19 @@ class Place:
     """Where a scheme stands: whose draws, which tensor, its chunks (how many elements each), which stage.
 
     `side`: float32 side information of the tensor, or None. `mask`: the places of the index set that the message
-    answers, or None. `memory`: the vector h of diana, float64, or None.
+    answers, or None. `memory`: the vector h of diana, float64, or None. `shape`: of a tensor itself, else (). Grids
+    store scales for their coder if `stores_scales`.
     """
 
-    def __init__(self, keys, ordinal, chunks, stage=0, side=None, mask=None, memory=None):
+    def __init__(self, keys, ordinal, chunks, stage=0, side=None, mask=None, memory=None, shape=(),
+                 stores_scales=False):
         self.keys, self.ordinal, self.chunks, self.stage = keys, ordinal, chunks, stage
-        self.side, self.mask, self.memory = side, mask, memory
+        self.side, self.mask, self.memory, self.shape, self.stores_scales = side, mask, memory, shape, stores_scales
         self.size = sum(chunks)
         self.starts = np.concatenate([[0], np.cumsum(np.array(chunks, np.int64))]).astype(np.int64).tolist()
 
     def below(self, chunks):
-        return Place(self.keys, self.ordinal, chunks, self.stage + 1)
+        return Place(self.keys, self.ordinal, chunks, self.stage + 1, stores_scales=self.stores_scales)
 
     def words(self, purpose, places, sub=0, key=None):
         return draws.words(key or self.keys.message, self.ordinal, self.stage, purpose, places, sub)
@@ -33,10 +35,11 @@ class Place:
 
 
 class Stream:
-    """`contexts`: makes them, when a coder asks; None for a stream without."""
+    """`contexts`, `scales`: make them, when a coder asks; None for a stream without."""
 
-    def __init__(self, alphabet, count, contexts=None, classes=0):
+    def __init__(self, alphabet, count, contexts=None, classes=0, scales=None):
         self.alphabet, self.count, self.contexts, self.classes = alphabet, count, contexts, classes
+        self.scales = scales
 
 
 class Exceptions:
