@@ -4,6 +4,7 @@
 
 namespace gradcodec {
 
+// clang-format off
 const std::array<std::array<uint32_t, kLawPoints>, kLaws> kLawTables = {{
     {{
         536870912, 530178044, 523486809, 516798840, 510115769, 503439220, 496770816, 490112173, 483464900, 476830596,
@@ -426,5 +427,6 @@ const std::array<std::array<uint32_t, kLawPoints>, kLaws> kLawTables = {{
         0, 0, 0, 0, 0,
     }},
 }};
+// clang-format on
 
 }  // namespace gradcodec
