@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,10 +12,11 @@
 #include <vector>
 
 #include "codec/error.h"
+#include "codec/little_endian.h"
 
 namespace gradcodec {
 
-static_assert(std::endian::native == std::endian::little, "gradcodec is written for little-endian machines");
+static_assert(sizeof(size_t) == 8, "gradcodec is written for 64-bit machines: sizes of files are sizes in memory too");
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
@@ -29,7 +29,7 @@ void put(Bytes& out, T value) {
   static_assert(std::is_arithmetic_v<T>);
   const size_t at = out.size();
   out.resize(at + sizeof(T));
-  std::memcpy(out.data() + at, &value, sizeof(T));
+  store_little(value, out.data() + at);
 }
 
 inline void put_bytes(Bytes& out, ByteView bytes) {
@@ -58,9 +58,7 @@ class ByteReader {
   template <typename T>
   T get() {
     static_assert(std::is_arithmetic_v<T>);
-    T value;
-    std::memcpy(&value, get_bytes(sizeof(T)).data(), sizeof(T));
-    return value;
+    return load_little<T>(get_bytes(sizeof(T)).data());
   }
 
   // The next byte, which stays where it is.

@@ -25,7 +25,7 @@ class BitWriter {
   // At most 56 bits, those above being 0.
   void put(uint64_t bits, uint32_t length) {
     last_ |= bits << held_;
-    std::memcpy(out_.data() + to_, &last_, sizeof last_);
+    store_little(last_, out_.data() + to_);
     held_ += length;
     to_ += held_ / 8;
     last_ >>= held_ / 8 * 8;  // at most 56: 7 bits are held at most
@@ -89,7 +89,7 @@ class BitSource {
     } else if (byte < bytes_.size()) {
       std::memcpy(&bits, bytes_.data() + byte, bytes_.size() - byte);
     }
-    return (bits >> (at_ & 7)) & ((uint64_t{1} << kWindow) - 1);
+    return (little(bits) >> (at_ & 7)) & ((uint64_t{1} << kWindow) - 1);
   }
 
   void skip(uint64_t bits) {

@@ -53,7 +53,8 @@ void put_integers(std::span<const int64_t> cells, Bytes& out) {
   out.resize(at + cells.size() * width);
   std::byte* to = out.data() + at;
   for (const int64_t cell : cells) {
-    std::memcpy(to, &cell, width);
+    const int64_t word = little(cell);
+    std::memcpy(to, &word, width);
     to += width;
   }
 }
@@ -65,7 +66,7 @@ void take_integers(ByteReader& in, std::span<int64_t> cells, ByteView bytes, uin
     uint64_t word = 0;
     std::memcpy(&word, from, width);
     from += width;
-    cell = static_cast<int64_t>(word << unused) >> unused;
+    cell = static_cast<int64_t>(little(word) << unused) >> unused;
     if (cell == std::numeric_limits<int64_t>::min()) in.fail("has a cell of -2^63");
   }
   if (width_of(cells) != width) in.fail("has cells in more bytes than they need");
@@ -253,7 +254,7 @@ Table Table::parse(SketchLayout layout, uint64_t size, ByteReader& in) {
     take_integers(in, table.integers_, bytes, width);
     return table;
   }
-  std::memcpy(table.floats_.data(), bytes.data(), bytes.size());
+  load_little(bytes.data(), std::span(table.floats_));
   for (const float cell : table.floats_) {
     if (!std::isfinite(cell) || std::bit_cast<uint32_t>(cell) == 0x80000000) {
       in.fail("has a cell that is not finite, or -0");
@@ -265,7 +266,7 @@ Table Table::parse(SketchLayout layout, uint64_t size, ByteReader& in) {
 void Table::store(Bytes& out) const {
   put_varint(out, layout_.cols);
   if (layout_.cols == 0) return;
-  if (layout_.type == CellType::f32) return put_bytes(out, std::as_bytes(std::span(floats_)));
+  if (layout_.type == CellType::f32) return put_bytes(out, LittleBytes<float>(floats_));
   const uint64_t bytes = layout_.cells() * width_of(integers_);
   if (bytes > kMaxTableBytes) {
     too_large(layout_, "takes " + std::to_string(bytes) + " bytes, and a frame holds less than 2^28");

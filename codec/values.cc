@@ -17,17 +17,7 @@
 namespace gradcodec {
 namespace {
 
-template <typename T>
-T element(ByteView bytes, size_t i) {
-  T value;
-  std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <typename T>
-void set_element(std::span<std::byte> bytes, size_t i, T value) {
-  std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-}
+double double_at(ByteView bytes, size_t i) { return load_little<double>(bytes.data() + i * sizeof(double)); }
 
 // Beyond float32's range by rounding: infinity, as the conversion of IEEE 754 says (in C++ it is undefined).
 // NaN goes by its bits, as processors differ there: sign, the top of the payload, and never an infinity.
@@ -45,7 +35,7 @@ float to_float(double x) {
 }
 
 void widen_doubles(ByteView in, std::span<float> out) {
-  for (size_t i = 0; i < out.size(); ++i) out[i] = to_float(element<double>(in, i));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = to_float(double_at(in, i));
 }
 
 double to_double(float x) {
@@ -55,13 +45,13 @@ double to_double(float x) {
 }
 
 void to_doubles(std::span<const float> x, std::span<std::byte> out) {
-  for (size_t i = 0; i < x.size(); ++i) set_element(out, i, to_double(x[i]));
+  for (size_t i = 0; i < x.size(); ++i) store_little(to_double(x[i]), out.data() + i * sizeof(double));
 }
 
 // The types that hold every float32, and no elements of any. False for the others.
 bool store_wide(std::span<const float> x, const DType& dtype, std::span<std::byte> out) {
   if (x.empty()) return true;
-  if (dtype.code == DType::f4) std::memcpy(out.data(), x.data(), x.size_bytes());
+  if (dtype.code == DType::f4) store_little(x, out.data());
   if (dtype.code == DType::f8) to_doubles(x, out);
   return dtype.code == DType::f4 || dtype.code == DType::f8;
 }
@@ -91,7 +81,7 @@ kernels::Half half_of(const DType& dtype) {
 void widen(const DType& dtype, ByteView in, std::span<float> out) {
   switch (dtype.code) {
     case DType::f4:
-      if (in.data() != std::as_bytes(out).data() && !in.empty()) std::memmove(out.data(), in.data(), in.size());
+      load_little(in.data(), out);
       return;
     case DType::f8:
       widen_doubles(in, out);
@@ -103,7 +93,7 @@ void widen(const DType& dtype, ByteView in, std::span<float> out) {
 
 void round_doubles(ByteView in, uint64_t first, std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) {
-    const auto x = element<double>(in, i);
+    const double x = double_at(in, i);
     out[i] = to_float(x);
     if (std::isinf(out[i]) && std::isfinite(x)) too_large(x, first + i, DType::parse("f4"), "f8");
   }
@@ -111,7 +101,7 @@ void round_doubles(ByteView in, uint64_t first, std::span<float> out) {
 
 void widen_to_odd(ByteView in, std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) {
-    const auto x = element<double>(in, i);
+    const double x = double_at(in, i);
     const float nearest = to_float(x);
     auto bits = std::bit_cast<uint32_t>(nearest);
     if (!std::isnan(x) && static_cast<double>(nearest) != x) {

@@ -343,8 +343,7 @@ class Aggregator::Job {
 
   static void add_doubles(ByteView bytes, double factor, uint64_t first, std::span<double> sums) {
     for (size_t i = 0; i < sums.size(); ++i) {
-      double x = 0;
-      std::memcpy(&x, bytes.data() + i * sizeof(x), sizeof(x));
+      const auto x = load_little<double>(bytes.data() + i * sizeof(double));
       const double sum = sums[i] + factor * x;
       if (std::isinf(sum) && std::isfinite(sums[i]) && std::isfinite(x)) {
         throw Error(Exit::limit,
@@ -417,7 +416,7 @@ class Aggregator::Job {
     write_params(code, item.made.payload);
     set_contexts(decoder, coder, range, code);
     item.made.form = write_streams(code, coder, writer_->forms(), item.made.payload);
-    item.made_digest = checksum(std::as_bytes(std::span(item.values)), 0);
+    item.made_digest = checksum(LittleBytes<float>(item.values), 0);
     writer_->seal(item.number, item.made);
   }
 
@@ -440,17 +439,14 @@ class Aggregator::Job {
   void put_elements(Item& item, std::span<const float> values) const {
     const DType type = output_type(item);
     item.elements.resize(values.size() * type.item_size());
-    if (type.code == DType::f4) {
-      std::copy_n(std::as_bytes(values).begin(), item.elements.size(), item.elements.begin());
-    } else {
-      round_to(values, type, item.place.range.first, item.elements);
-    }
+    round_to(values, type, item.place.range.first, item.elements);
   }
 
   // float64 that no scheme has touched stays float64, and is rounded once if at all.
   void conclude_doubles(Item& item) const {
     const DType type = output_type(item);
-    const ByteView doubles = std::as_bytes(std::span(item.sums));
+    const LittleBytes<double> bytes(item.sums);
+    const ByteView doubles = bytes;
     if (type.code == DType::f8) {
       item.elements.assign(doubles.begin(), doubles.end());
       return;

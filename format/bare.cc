@@ -36,7 +36,7 @@ void refuse_without_room(const Schema& schema) {
 }
 
 uint32_t message_digest(std::span<const uint32_t> tensors) {
-  return static_cast<uint32_t>(checksum(std::as_bytes(tensors), 0));
+  return static_cast<uint32_t>(checksum(LittleBytes<uint32_t>(tensors), 0));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ std::optional<DamagedFile::Block> DamagedFile::block_at(uint64_t offset) const {
 uint64_t DamagedFile::word_at(uint64_t offset) const {
   uint64_t word = 0;
   file_->read_at(offset, std::as_writable_bytes(std::span(&word, 1)));
-  return word;
+  return little(word);
 }
 
 void DamagedFile::read_prologue() {
@@ -162,8 +162,7 @@ std::optional<DamagedFile::Block> DamagedFile::block_before_tail() const {
   const uint64_t size = file_->size();
   if (size < kPrologueSize + kTailSize) return std::nullopt;
   const uint64_t tail = word_at(size - kTailSize), claimed = tail & 0xFFFFFFFF;
-  uint32_t magic = 0;
-  std::memcpy(&magic, kTailMagic.data(), sizeof(magic));
+  const auto magic = load_little<uint32_t>(std::as_bytes(std::span(kTailMagic)).data());
   if (tail >> 32 != magic || claimed > size - kTailSize) return std::nullopt;
   std::optional<Block> block = block_at(size - kTailSize - claimed);
   if (!block || block->end() != size - kTailSize || !block->is(Tag::end)) return std::nullopt;
@@ -277,7 +276,7 @@ std::optional<uint64_t> DamagedFile::claimed_length(uint64_t offset) const {
   if (offset > file_->size() || file_->size() - offset < kFrameOverhead) return std::nullopt;
   uint32_t head = 0;
   file_->read_at(offset, std::as_writable_bytes(std::span(&head, 1)));
-  const uint64_t length = head & kMaxBody;
+  const uint64_t length = little(head) & kMaxBody;
   if (length > file_->size() - offset - kFrameOverhead) return std::nullopt;
   return length;
 }

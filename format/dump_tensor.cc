@@ -13,7 +13,7 @@
 namespace gradcodec {
 
 std::span<const float> DumpTensor::read(Range range, std::span<float> scratch) const {
-  if (info_.dtype.code == DType::f4) {
+  if (info_.dtype.code == DType::f4 && !kSwapsBytes) {
     const ByteView there = data_->view(range);
     if (!there.empty() && reinterpret_cast<uintptr_t>(there.data()) % alignof(float) == 0) {
       return {reinterpret_cast<const float*>(there.data()), static_cast<size_t>(range.count)};
@@ -33,6 +33,7 @@ std::span<const float> DumpTensor::read(Range range, std::span<float> scratch) c
 void DumpTensor::read_exactly(Range range, std::span<double> out) const {
   if (info_.dtype.code == DType::f8) {
     data_->read(range, std::as_writable_bytes(out));
+    swap_if_big(out);
     return;
   }
   std::vector<float> values(out.size());
@@ -42,8 +43,7 @@ void DumpTensor::read_exactly(Range range, std::span<double> out) const {
 
 void DumpTensor::look_for_loss(ByteView bytes, std::span<const float> values) const {
   for (size_t i = 0; i < values.size() && !normal_; ++i) {
-    double before;
-    std::memcpy(&before, bytes.data() + i * sizeof(before), sizeof(before));
+    const auto before = load_little<double>(bytes.data() + i * sizeof(double));
     if (std::fabs(values[i]) >= std::numeric_limits<float>::min()) {
       normal_ = true;
     } else if (before != 0) {

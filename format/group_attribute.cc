@@ -27,9 +27,7 @@ std::vector<std::string> groups_around(const std::string& path) {
 
 template <typename T>
 double number_at(const Bytes& bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof(value));
-  return static_cast<double>(value);
+  return static_cast<double>(load_little<T>(bytes.data()));
 }
 
 // Nothing if it is not one element of a type of numbers.

@@ -75,7 +75,7 @@ class SetSource final : public Source {
    public:
     explicit Data(const IndexSet::Entry& entry) : entry_(entry) {}
     void read(Range range, std::span<std::byte> out) const override {
-      const uint64_t one = one_of(entry_.info.dtype.code);
+      const uint64_t one = little(one_of(entry_.info.dtype.code));
       const auto item = static_cast<size_t>(entry_.info.dtype.item_size());
       std::fill(out.begin(), out.end(), std::byte{0});
       for_places(*entry_.places, range, [&](size_t i) { std::memcpy(out.data() + i * item, &one, item); });

@@ -22,7 +22,7 @@ constexpr uint64_t kBlock = 4096;  // elements compared at once
 std::span<const double> as_doubles(const DType& dtype, ByteView elements, std::array<double, kBlock>& out) {
   const size_t count = elements.size() / static_cast<size_t>(dtype.item_size());
   if (dtype.code == DType::f8) {
-    std::memcpy(out.data(), elements.data(), elements.size());
+    load_little(elements.data(), std::span(out).first(count));
   } else {
     std::array<float, kBlock> values;
     widen(dtype, elements, std::span(values).first(count));
@@ -152,7 +152,10 @@ class Statistician {
       if (error.code() != Exit::limit) throw;
     }
     item.beyond_type = true;
-    item.piece.elements = std::as_bytes(std::span(item.piece.work.values));
+    const std::span<const float> values = item.piece.work.values;
+    item.piece.converted.resize(values.size_bytes());
+    store_little(values, item.piece.converted.data());
+    item.piece.elements = item.piece.converted;
     return {};
   }
 

@@ -71,7 +71,7 @@ void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, const 
   uint32_t head = 0;
   const size_t head_read = input.read(std::as_writable_bytes(std::span(&head, 1)));
   if (head_read < sizeof(head)) ends_within(what(), frame.offset, head_read, sizeof(head));
-  const uint64_t size = head & kMaxBody, start = input.position();
+  const uint64_t size = little(head) & kMaxBody, start = input.position();
   if (size > memory) too_large(what(), size);
   bytes.resize(std::max(bytes.size(), sizeof(head)));
   std::memcpy(bytes.data(), &head, sizeof(head));
@@ -82,8 +82,7 @@ void read_frame(InputStream& input, uint64_t check_seed, uint64_t memory, const 
 
 void open_frame(uint64_t check_seed, const std::function<std::string()>& what, FrameBytes& frame) {
   const Bytes& bytes = frame.buffer;
-  uint32_t head = 0;
-  std::memcpy(&head, bytes.data(), sizeof(head));
+  const auto head = load_little<uint32_t>(bytes.data());
   if (checksum(ByteView(bytes).first(bytes.size() - 8), check_seed) != last_check(bytes)) {
     damaged(frame.offset, what() + " does not match its check");
   }

@@ -74,9 +74,9 @@ uint64_t digest_of(const Tensor& values, uint64_t chunk_len) {
   std::vector<float> room(static_cast<size_t>(std::min(size, chunk_len)));
   for (uint64_t i = 0; i < chunk_count(size, chunk_len); ++i) {
     const Range range{i * chunk_len, std::min(chunk_len, size - i * chunk_len)};
-    chunks.push_back(checksum(std::as_bytes(values.read(range, room)), 0));
+    chunks.push_back(checksum(LittleBytes<float>(values.read(range, room)), 0));
   }
-  return checksum(std::as_bytes(std::span(chunks)), 0);
+  return checksum(LittleBytes<uint64_t>(chunks), 0);
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ uint64_t SideInfo::digest(const Schema& schema) const {
       return in_tensor(tensor.info, [&] { return digest_of(*values, schema.chunk_len(tensor)); });
     }));
   }
-  return checksum(std::as_bytes(std::span(digests)), 0);
+  return checksum(LittleBytes<uint64_t>(digests), 0);
 }
 
 void SideInfo::check(const Schema& schema, const Message& message) const {

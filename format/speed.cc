@@ -22,15 +22,14 @@ constexpr uint64_t kCost = 3 * sizeof(float);  // a value: input, output, frames
 class MemoryData final : public TensorData {
  public:
   explicit MemoryData(std::span<const float> values) : values_(values) {}
-  void read(Range range, std::span<std::byte> out) const override {
-    const ByteView there = view(range);
-    std::copy(there.begin(), there.end(), out.begin());
-  }
-  ByteView view(Range range) const override {
-    return std::as_bytes(values_.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count)));
-  }
+  void read(Range range, std::span<std::byte> out) const override { store_little(of(range), out.data()); }
+  ByteView view(Range range) const override { return kSwapsBytes ? ByteView() : std::as_bytes(of(range)); }
 
  private:
+  std::span<const float> of(Range range) const {
+    return values_.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+  }
+
   std::span<const float> values_;
 };
 
@@ -243,8 +242,8 @@ class SpeedBench {
       // No value comes by way of the buffer, but for `raw`, which decodes bytes.
       const ByteView elements =
           convert_frame(info(), item.tensor, item.place, buffers.read, buffers.work, buffers.elements);
-      auto* there = reinterpret_cast<std::byte*>(buffers.work.target.data());
-      if (elements.data() != there) std::copy(elements.begin(), elements.end(), there);
+      const std::span<float> target = buffers.work.target;
+      if (elements.data() != std::as_bytes(target).data()) load_little(elements.data(), target);
       buffers.work.target = {};
     };
     const auto take = [&](Item& item) {

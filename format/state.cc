@@ -54,7 +54,8 @@ class StateFile::Values final : public Source {
    public:
     explicit Data(const std::vector<double>& values) : values_(values) {}
     void read(Range range, std::span<std::byte> out) const override {
-      if (!out.empty()) std::memcpy(out.data(), values_.data() + range.first, out.size());
+      store_little(std::span(values_).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count)),
+                   out.data());
     }
 
    private:
@@ -82,9 +83,9 @@ class Receiver final : public Sink {
     at_ = 0;
   }
   void write(ByteView elements) override {
-    if (elements.empty()) return;
-    std::memcpy(reinterpret_cast<std::byte*>(vector_->data()) + at_, elements.data(), elements.size());
-    at_ += elements.size();
+    const size_t count = elements.size() / sizeof(double);
+    load_little(elements.data(), std::span(*vector_).subspan(at_, count));
+    at_ += count;
   }
   void end() override {}
   void finish() override {}

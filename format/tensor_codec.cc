@@ -46,7 +46,7 @@ void check_coder(const TensorPlan& plan, Exit code) {
 
 // A chunk's digest, of values that the encoder knew.
 uint64_t digest_of(const Decoder& decoder, std::span<const float> values) {
-  return checksum(decoder.is_digested() ? std::as_bytes(values) : ByteView(), 0);
+  return checksum(LittleBytes<float>(decoder.is_digested() ? values : std::span<const float>()), 0);
 }
 
 // Whether the sizes of what it writes follow from alphabet and count, always.
@@ -168,7 +168,7 @@ class ValueDecoder final : public TensorDecoder {
 
   ByteView convert(Range range, Workspace& work, Bytes& room) const override {
     const std::span<const float> values = work.decoded(range.count);
-    if (output_.code == DType::f4) return std::as_bytes(values);
+    if (output_.code == DType::f4 && !kSwapsBytes) return std::as_bytes(values);
     room.resize(values.size() * output_.item_size());
     narrow(values, output_, narrowing_, range.first, room);
     return room;
@@ -317,7 +317,7 @@ std::unique_ptr<TensorDecoder> make_value_decoder(const TensorPlan& plan, std::u
 }
 
 uint32_t tensor_digest(std::span<const uint64_t> chunks) {
-  return static_cast<uint32_t>(checksum(std::as_bytes(chunks), 0));
+  return static_cast<uint32_t>(checksum(LittleBytes<uint64_t>(chunks), 0));
 }
 
 }  // namespace gradcodec

@@ -31,7 +31,8 @@ class UnsentSource final : public Source {
    public:
     explicit Data(std::vector<float> values) : values_(std::move(values)) {}
     void read(Range range, std::span<std::byte> out) const override {
-      if (!out.empty()) std::memcpy(out.data(), values_.data() + range.first, out.size());
+      store_little(std::span(values_).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count)),
+                   out.data());
     }
 
    private:

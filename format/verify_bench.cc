@@ -80,7 +80,7 @@ class ShiftedData final : public TensorData {
   void read(Range range, std::span<std::byte> out) const override {
     std::vector<float> room(static_cast<size_t>(range.count));
     const std::span<const float> values = encoder_->scheme()->shifted()->read(range, room);
-    if (!out.empty()) std::memcpy(out.data(), values.data(), out.size());
+    store_little(values, out.data());
   }
 
  private:

@@ -21,15 +21,14 @@ class ValueSource final : public Source {
   class Data final : public TensorData {
    public:
     explicit Data(const std::vector<float>& values) : values_(values) {}
-    void read(Range range, std::span<std::byte> out) const override {
-      if (!out.empty()) std::memcpy(out.data(), values_.data() + range.first, out.size());
-    }
-    ByteView view(Range range) const override {
-      return std::as_bytes(
-          std::span(values_).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count)));
-    }
+    void read(Range range, std::span<std::byte> out) const override { store_little(of(range), out.data()); }
+    ByteView view(Range range) const override { return kSwapsBytes ? ByteView() : std::as_bytes(of(range)); }
 
    private:
+    std::span<const float> of(Range range) const {
+      return std::span(values_).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+    }
+
     const std::vector<float>& values_;
   };
 
@@ -45,9 +44,9 @@ class ValueSink final : public Sink {
     at_ = 0;
   }
   void write(ByteView elements) override {
-    if (elements.empty()) return;
-    std::memcpy(reinterpret_cast<std::byte*>(values_.back().data()) + at_, elements.data(), elements.size());
-    at_ += elements.size();
+    const size_t count = elements.size() / sizeof(float);
+    load_little(elements.data(), std::span(values_.back()).subspan(at_, count));
+    at_ += count;
   }
   void end() override {}
   void finish() override {}

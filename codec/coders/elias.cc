@@ -62,8 +62,7 @@ class BitWriter {
   // 1 to 56 bits.
   void put(OmegaWord word) {
     last_ |= word.bits << (64 - (at_ & 7) - word.length);
-    const uint64_t stored = __builtin_bswap64(last_);
-    std::memcpy(to_ + at_ / 8, &stored, sizeof stored);
+    store_little(__builtin_bswap64(last_), to_ + at_ / 8);
     const uint64_t next = at_ + word.length;
     last_ <<= 8 * (next / 8 - at_ / 8);
     at_ = next;
@@ -98,7 +97,7 @@ class BitReader {
     } else if (byte < in_.size()) {
       std::memcpy(&bits, in_.data() + byte, in_.size() - byte);
     }
-    return __builtin_bswap64(bits) << (at_ & 7);
+    return __builtin_bswap64(little(bits)) << (at_ & 7);
   }
 
   void skip(uint64_t bits) { at_ += bits; }

@@ -68,18 +68,18 @@ uint64_t load(ByteView in, uint64_t at, uint32_t size) {
   uint64_t value = 0;
   if (in.size() - at < sizeof value) {
     std::memcpy(&value, in.data() + at, size);
-    return value;
+    return little(value);
   }
-  std::memcpy(&value, in.data() + at, sizeof value);
-  return value & max_of_bytes(size);
+  return load_little<uint64_t>(in.data() + at) & max_of_bytes(size);
 }
 
 // Writes `size` bytes at `at`, and zeros after them as far as eight bytes go: later groups overwrite those.
 void store(std::span<std::byte> out, uint64_t at, uint32_t size, uint64_t value) {
   if (out.size() - at < sizeof value) {
+    value = little(value);
     std::memcpy(out.data() + at, &value, size);
   } else {
-    std::memcpy(out.data() + at, &value, sizeof value);
+    store_little(value, out.data() + at);
   }
 }
 
@@ -115,7 +115,7 @@ void pack_bytes(const uint16_t* symbols, uint64_t groups, uint32_t alphabet, std
       for (uint64_t i = 0; i < len; ++i) {
         uint64_t digits;
         std::memcpy(&digits, narrow.data() + i * kDigits, sizeof digits);
-        out[at + i] = static_cast<std::byte>(joiner.join(digits));
+        out[at + i] = static_cast<std::byte>(joiner.join(little(digits)));
       }
     }
   }
@@ -142,7 +142,8 @@ uint64_t pack_quads(const uint16_t* symbols, uint64_t groups, const PackGroup& g
                     std::byte* out) {
   constexpr uint64_t kBlock = 64;
   const uint64_t scale = uint64_t{alphabet} * alphabet * alphabet * alphabet;
-  const uint64_t last_mask = ~uint64_t{0} >> 16 * (4 * kQuads - group.digits);
+  const uint32_t cut = 16 * (4 * kQuads - group.digits);
+  const uint64_t last_mask = kSwapsBytes ? ~uint64_t{0} << cut : ~uint64_t{0} >> cut;
   std::array<uint16_t, kBlock * kQuads * 4> padded;
   std::array<uint32_t, kBlock * kQuads> quads;
   const uint64_t end = groups - std::min<uint64_t>(groups, sizeof(uint64_t) / group.size);
@@ -164,7 +165,7 @@ uint64_t pack_quads(const uint16_t* symbols, uint64_t groups, const PackGroup& g
     for (uint64_t i = 0; i < len; ++i) {
       uint64_t value = quads[i * kQuads + kQuads - 1];
       for (uint32_t j = kQuads - 1; j-- > 0;) value = value * scale + quads[i * kQuads + j];
-      std::memcpy(out + (at + i) * group.size, &value, sizeof value);  // zeros behind it: later groups overwrite them
+      store_little(value, out + (at + i) * group.size);  // zeros behind it: later groups overwrite them
     }
   }
   return end;
@@ -285,8 +286,7 @@ uint64_t expand_quads(const std::byte* in, uint64_t groups, const PackGroup& gro
     const uint64_t len = std::min(kBlock, end - at);
     uint64_t largest = 0;
     for (uint64_t i = 0; i < len; ++i) {
-      std::memcpy(&values[i], in + (at + i) * group.size, sizeof(uint64_t));
-      values[i] &= mask;
+      values[i] = load_little<uint64_t>(in + (at + i) * group.size) & mask;
       largest = std::max(largest, values[i]);
     }
     if (largest > group.max_value) fail_digits(alphabet);
@@ -301,9 +301,7 @@ template <typename T>
 void expand_plain(const std::byte* in, uint64_t count, uint32_t alphabet, uint16_t* out) {
   uint16_t largest = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    T symbol;
-    std::memcpy(&symbol, in + i * sizeof symbol, sizeof symbol);
-    out[i] = symbol;
+    out[i] = load_little<T>(in + i * sizeof(T));
     largest = std::max(largest, out[i]);
   }
   if (largest >= alphabet) fail_digits(alphabet);
@@ -347,7 +345,7 @@ void shrink_symbols(const std::vector<uint16_t>& symbols, uint32_t alphabet, con
   uint64_t done = 0;
   if (group.digits == 1 && group.size == 2) {
     done = plan.full;
-    if (done > 0) std::memcpy(out.data(), from, out.size());
+    store_little(std::span(from, done), out.data());
   } else if (group.size == 1) {
     done = plan.full;
     pack_bytes_of(std::make_integer_sequence<uint32_t, 8>(), group, from, done, alphabet, out.data());

@@ -9,13 +9,7 @@ namespace gradcodec::kernels {
 
 // The upper half of a product of 128 bits.
 inline uint64_t multiply_high(uint64_t a, uint64_t b) {
-#ifdef __SIZEOF_INT128__
   return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
-#else
-  const uint64_t a0 = a & 0xFFFFFFFF, a1 = a >> 32, b0 = b & 0xFFFFFFFF, b1 = b >> 32;
-  const uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & 0xFFFFFFFF);
-  return a1 * b1 + (middle >> 32) + (other >> 32);
-#endif
 }
 
 // Division by d, 2 to 2^32 - 1. With 2^t < d <= 2^(t+1) and m = floor(2^(64+t) / d) + 1, m d = 2^(64+t) + e with 0 < e

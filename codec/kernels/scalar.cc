@@ -10,6 +10,7 @@
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/philox.h"
 #include "codec/kernels/rounding.h"
+#include "codec/little_endian.h"
 
 namespace gradcodec::kernels {
 namespace {
@@ -210,9 +211,7 @@ void join_planes(const std::byte* in, size_t from, size_t words, uint32_t word, 
 void widen_half(Half type, const std::byte* in, size_t n, float* out) {
   const auto widen_one = type == Half::float16 ? float16_to_float32 : bfloat16_to_float32;
   for (size_t i = 0; i < n; ++i) {
-    uint16_t bits;
-    std::memcpy(&bits, in + 2 * i, sizeof bits);
-    out[i] = widen_one(bits);
+    out[i] = widen_one(load_little<uint16_t>(in + 2 * i));
   }
 }
 
@@ -222,7 +221,7 @@ bool narrow_half(Half type, const float* x, size_t n, std::byte* out) {
   for (size_t i = 0; i < n; ++i) {
     const uint16_t bits = narrow_one(x[i]);
     fits = fits && ((bits & 0x7FFF) != infinity_of(type) || std::isinf(x[i]));
-    std::memcpy(out + 2 * i, &bits, sizeof bits);
+    store_little(bits, out + 2 * i);
   }
   return fits;
 }
@@ -234,7 +233,7 @@ bool narrow_half_by(Half type, const float* x, const uint32_t* words, size_t n, 
     const std::optional<uint16_t> narrow = narrow_one(x[i], words[i]);
     const uint16_t bits = narrow.value_or(static_cast<uint16_t>(infinity_of(type) | (x[i] < 0 ? 0x8000 : 0)));
     fits = fits && narrow.has_value();
-    std::memcpy(out + 2 * i, &bits, sizeof bits);
+    store_little(bits, out + 2 * i);
   }
   return fits;
 }

@@ -32,7 +32,7 @@ void fill_slots(const RansModel& model, uint32_t tokens, std::vector<uint8_t>& s
 void take_words(ByteReader& in, uint64_t count, std::vector<uint16_t>& words) {
   const ByteView bytes = in.get_bytes(2 * count);
   words.assign(static_cast<size_t>(count) + kWordsBehind, 0);
-  if (!bytes.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
+  load_little(bytes.data(), std::span(words).first(static_cast<size_t>(count)));
 }
 
 void check_state(const ByteReader& in, uint32_t state) {
@@ -145,7 +145,7 @@ void RansBlocks::write(Bytes& out) {
   model_.write(1, 0, out);
   put(out, state);
   put_varint(out, count);
-  put_bytes(out, std::as_bytes(std::span(words_).first(count)));
+  put_bytes(out, LittleBytes<uint16_t>(std::span(words_).first(count)));
 }
 
 void RansBlocks::read(ByteReader& in, uint64_t count, uint32_t log2, uint32_t classes) {

@@ -20,9 +20,7 @@ constexpr float kMaxStep = 0x1p126F;
 uint64_t bucket_count(uint64_t len, uint64_t bucket) { return (len + bucket - 1) / bucket; }
 
 float step_at(const Bytes& params, uint64_t bucket) {
-  float step;
-  std::memcpy(&step, params.data() + bucket * sizeof(float), sizeof(float));
-  return step;
+  return load_little<float>(params.data() + bucket * sizeof(float));
 }
 
 // Values beyond this are set aside. Exact: 15 bits times 24.

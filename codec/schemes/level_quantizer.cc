@@ -13,9 +13,7 @@ namespace gradcodec {
 namespace {
 
 float scale_at(const Bytes& params, uint64_t bucket) {
-  float scale;
-  std::memcpy(&scale, params.data() + bucket * sizeof(float), sizeof(float));
-  return scale;
+  return load_little<float>(params.data() + bucket * sizeof(float));
 }
 
 // The values that share a scale, or are coded alike: at, count.

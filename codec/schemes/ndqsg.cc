@@ -90,7 +90,9 @@ Room& room_for(uint64_t count) {
   return room;
 }
 
-uint32_t check_of(std::span<const int32_t> fine) { return static_cast<uint32_t>(checksum(std::as_bytes(fine), 0)); }
+uint32_t check_of(std::span<const int32_t> fine) {
+  return static_cast<uint32_t>(checksum(LittleBytes<int32_t>(fine), 0));
+}
 
 class NdqsgDecoder final : public Decoder {
  public:

@@ -22,9 +22,7 @@ bool is_scale(float scale) { return scale == 0 ? !std::signbit(scale) : scale >=
 uint16_t rest_symbol(unsigned bits) { return static_cast<uint16_t>(1U << (bits - 1)); }
 
 float scale_at(const Bytes& params, uint64_t bucket) {
-  float scale;
-  std::memcpy(&scale, params.data() + bucket * sizeof(float), sizeof(float));
-  return scale;
+  return load_little<float>(params.data() + bucket * sizeof(float));
 }
 
 // The decoded values of the symbols: float32(scale c), by one multiplication each.

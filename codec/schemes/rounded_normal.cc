@@ -24,7 +24,7 @@ uint16_t rest_symbol(unsigned bits) { return static_cast<uint16_t>(1U << (bits -
 
 RoundedScale scale_at(const Bytes& params, uint64_t bucket) {
   std::array<float, 2> both;
-  std::memcpy(both.data(), params.data() + bucket * sizeof(both), sizeof(both));
+  load_little(params.data() + bucket * sizeof(both), std::span<float>(both));
   return {both[0], both[1]};
 }
 

@@ -108,7 +108,8 @@ size_t level_size(Means means) { return means == Means::one ? sizeof(float) : 2 
 // Of a row of a chunk, or of the tensor. Throws unless they are means of values from 0 up and of values below.
 Levels levels_at(Means means, const Bytes& params, std::optional<size_t> row) {
   Levels levels = {};
-  std::memcpy(levels.data(), params.data() + row.value_or(0) * level_size(means), level_size(means));
+  const size_t size = level_size(means);
+  load_little(params.data() + row.value_or(0) * size, std::span(levels).first(size / sizeof(float)));
   if (means == Means::one && levels[0] != 0) levels[1] = -levels[0];
   const bool right = levels[0] >= 0 && levels[0] <= kLargest && !std::signbit(levels[0]) && levels[1] <= 0 &&
                      levels[1] >= -kLargest && (levels[1] < 0 || !std::signbit(levels[1]));

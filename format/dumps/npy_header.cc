@@ -195,7 +195,7 @@ void apply_descr(std::string_view descr, bool as_bf16, NpyHeader& header) {
 uint64_t read_little_endian(const std::function<void(std::span<std::byte>)>& read_next, size_t n) {
   uint64_t value = 0;
   read_next(std::as_writable_bytes(std::span(&value, 1)).first(n));
-  return value;
+  return little(value);
 }
 
 std::string descr_of(const DType& dtype) {
