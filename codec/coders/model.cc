@@ -194,7 +194,7 @@ class Shrinker {
                                                     lanes, states.data(), work_.words.data());
     for (size_t lane = 0; lane < lanes; ++lane) put(out, states[lane]);
     std::reverse(work_.words.begin(), work_.words.begin() + static_cast<ptrdiff_t>(count));
-    put_bytes(out, std::as_bytes(std::span(work_.words).first(count)));
+    put_bytes(out, LittleBytes<uint16_t>(std::span(work_.words).first(count)));
   }
 
   const Stream& in_;
