@@ -35,6 +35,7 @@
 #include "codec/schemes/ndqsg.h"
 #include "codec/schemes/nuqsgd.h"
 #include "codec/schemes/onebit.h"
+#include "codec/schemes/plus.h"
 #include "codec/schemes/qsgd.h"
 #include "codec/schemes/randk.h"
 #include "codec/schemes/raw.h"
@@ -129,6 +130,20 @@ bool is_scheme_text(std::string_view text) {
 
 SchemeChoice parse(std::string_view text, bool encoding);
 
+// What no other scheme may stand over or beside. `behind`: where it stands, not at the front of the text.
+void check_part(const SchemeChoice& part) {
+  const std::string name(part.scheme->name());
+  if (part.carries_bytes()) fail("'raw' stands alone");
+  if (part.remembers()) fail("'" + name + "' stands first: a memory covers all that stands behind it");
+  if (part.scheme == &at_scheme() || part.scheme == &mask_scheme()) {
+    fail("'" + name + "' stands first: its places are those of the tensor");
+  }
+  if (part.takes_side()) {
+    fail("'" + name + "' stands alone: side information is of the tensor, not of what a scheme over it leaves");
+  }
+  if (part.is_private()) fail("'" + name + "' stands alone: what a scheme over it stores would not be private");
+}
+
 // What stands behind the '/' of a/b, and whether a takes one.
 void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, bool encoding) {
   const Scheme& scheme = *choice.scheme;
@@ -139,26 +154,11 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   }
   if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
   choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
-  if (choice.inner->carries_bytes()) fail("'raw' stands alone");
-  if (choice.inner->remembers()) {
-    fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: a memory covers all that stands behind it");
-  }
-  if (choice.inner->scheme == &at_scheme() || choice.inner->scheme == &mask_scheme()) {
-    fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: its places are those of the tensor");
-  }
-  if (choice.inner->takes_side()) {
-    fail("'" + std::string(choice.inner->scheme->name()) +
-         "' stands alone: side information is of the tensor, not of what a scheme over it leaves");
-  }
-  if (choice.inner->is_private()) {
-    fail("'" + std::string(choice.inner->scheme->name()) +
-         "' stands alone: what a scheme over it stores would not be private");
-  }
+  check_part(*choice.inner);
 }
 
-SchemeChoice parse(std::string_view text, bool encoding) {
-  if (text.find('+') != std::string_view::npos)
-    fail("'+' stands for sums of schemes, which this version does not have; a number is written without it: 1e3");
+// One scheme, and those behind it.
+SchemeChoice parse_stack(std::string_view text, bool encoding) {
   std::optional<std::string_view> inner;
   if (const size_t slash = text.find('/'); slash != std::string_view::npos) {
     inner = text.substr(slash + 1);
@@ -175,6 +175,26 @@ SchemeChoice parse(std::string_view text, bool encoding) {
   return choice;
 }
 
+// Whether the text's first scheme is a memory, which covers all that is behind it.
+bool begins_with_memory(std::string_view text) {
+  const Scheme* const first = find_scheme(text.substr(0, text.find_first_of(":/+")));
+  return first != nullptr && !first->vectors().empty();
+}
+
+// Of a text that ends behind its last '+'; of several parts the first ones are added first.
+SchemeChoice parse(std::string_view text, bool encoding) {
+  const size_t plus = text.rfind('+');
+  if (plus == std::string_view::npos || begins_with_memory(text)) return parse_stack(text, encoding);
+  SchemeChoice choice{.scheme = &plus_scheme()};
+  choice.inner = std::make_shared<const SchemeChoice>(parse(text.substr(0, plus), encoding));
+  choice.rest = std::make_shared<const SchemeChoice>(parse_stack(text.substr(plus + 1), encoding));
+  for (const SchemeChoice* part : {choice.inner.get(), choice.rest.get()}) {
+    check_part(*part);
+    if (part->scheme == &sum_scheme()) fail("'sum' is of messages, and no part of a sum of schemes");
+  }
+  return choice;
+}
+
 // The first name of a scheme's text that is none of ours; nothing if all are.
 std::optional<std::string_view> unknown_scheme(std::string_view text) {
   while (true) {
@@ -186,11 +206,13 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
   }
 }
 
-size_t stages_of(std::string_view text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '/')) + 1; }
+size_t stages_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return c == '/' || c == '+'; })) + 1;
+}
 
 std::string too_many_stages(size_t stages) {
   return "has " + std::to_string(stages) + " stages, and at most " + std::to_string(kMostStages) +
-         " schemes may stand over one another";
+         " schemes may stand over one another or in a sum";
 }
 
 }  // namespace
@@ -276,7 +298,7 @@ SchemeChoice parse_scheme(std::string_view given) {
 SchemeChoice parse_stored_scheme(std::string_view text) {
   if (!is_scheme_text(text))
     throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' has not the form of one");
-  if (unknown_scheme(text) || text.find('+') != std::string_view::npos) {
+  if (unknown_scheme(text)) {
     throw Error(Exit::unsupported, "scheme '" + escaped(text) + "' is not known to this version");
   }
   if (const size_t stages = stages_of(text); stages > kMostStages) {
