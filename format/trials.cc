@@ -314,6 +314,7 @@ StoredTrials::StoredTrials(const StoredMessage& message, size_t tensor, std::uni
   Inputs inputs{random_, kFirstStage, chunk_len_, Nonfinite::keep};
   if (choice->takes_shared_scale()) inputs.shared_scale = shared_scale;
   inputs.side = message.side(tensor);
+  inputs.scales = message.coder(tensor).uses_scales();
   encoder_ = prepared(*choice, inputs);
   promise_ = encoder_->promise();
   if (encoder_->decoder().stored() != message.stored_params(tensor)) {

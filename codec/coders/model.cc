@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<size_t, 4> kLanes = {0, 1, 8, 32};         // of the forms 1 to 3; form 0 is of `rans-dither`
 constexpr std::array<uint64_t, 4> kWorth = {0, 0, 1024, 4096};  // bytes of words from which a form is taken
 constexpr int32_t kMostOffset = 4;
-constexpr size_t kSampleRuns = 64, kSampleRun = 64;
+constexpr size_t kSampleRuns = 64, kSampleRun = 32;
 constexpr uint64_t kEscapeLength = uint64_t{14} << kLengthBits;  // about, beside the token
 
 [[noreturn]] void fail(const std::string& text) { throw Error(Exit::bad_input, "model payload " + text); }
@@ -27,11 +27,6 @@ int32_t from_zigzag(uint64_t z) {
   const auto half = static_cast<int32_t>(z / 2);
   return z % 2 == 0 ? half : -half - 1;
 }
-
-struct Escape {
-  size_t place;
-  int32_t q;
-};
 
 // Buffers of a thread, used again and again.
 struct Work {
@@ -54,23 +49,32 @@ struct Model {
   uint64_t cost = 0;  // of the sample, in units of 2^-16 bit
 };
 
-// Raw counts of the classes as they are moved; `any`: whether there is one at all that is not 0.
-struct RawCounts {
-  RawCounts(const std::vector<uint8_t>& scales, int32_t offset) {
+// What becomes of each class of scale when all are moved: where its rows begin, times two and 32 contexts; raw bits.
+struct Moved {
+  Moved(const std::vector<uint8_t>& scales, int32_t offset) {
     uint8_t largest = 0;
     for (const uint8_t scale : scales) largest = std::max(largest, scale == kZeroScale ? uint8_t{0} : scale);
-    any = model_raw_count(moved_scale(largest, offset)) > 0;
+    any_raw = model_raw_count(moved_scale(largest, offset)) > 0;
     for (uint32_t scale = 0; scale <= kZeroScale; ++scale) {
-      of_class[scale] = static_cast<uint8_t>(model_raw_count(scale));
+      raw_of_class[scale] = static_cast<uint8_t>(model_raw_count(scale));
+      context[scale] = static_cast<uint16_t>(moved_scale(scale, offset) * 2 * kernels::kDitherClasses);
     }
   }
-  bool any = false;
-  std::array<uint8_t, kZeroScale + 1> of_class = {};
+  uint32_t raw_count(uint32_t of) const { return raw_of_class[of / (2 * kernels::kDitherClasses)]; }
+
+  bool any_raw = false;
+  std::array<uint8_t, kZeroScale + 4> raw_of_class = {};  // of a class that is moved already; and three more bytes
+  std::array<uint16_t, kZeroScale + 1> context = {};
 };
 
 int32_t mirrored(int32_t q, uint32_t context) { return context % 2 == 0 ? q : -q; }
 
 class Shrinker {
+  struct Sampled {
+    uint8_t scale, dither;
+    int32_t q;
+  };
+
  public:
   explicit Shrinker(const Stream& in)
       : in_(in), work_(work_of_thread()), zero_(static_cast<int32_t>(in.alphabet / 2)), n_(in.symbols.size()) {}
@@ -78,15 +82,17 @@ class Shrinker {
   void run(Bytes& out) {
     take_sample();
     const Model model = choose();
-    const RawCounts raw_counts(in_.scales, model.offset);
-    find_infos(model, raw_counts);
-    const uint64_t bytes = (model.cost >> kLengthBits) * n_ / std::max<size_t>(1, places_.size()) / 8;
+    const Moved moved(in_.scales, model.offset);
+    work_.escapes.clear();
+    work_.infos.resize(n_);
+    moved.any_raw ? find_infos_and_raw(model, moved) : find_infos(model, moved);
+    const uint64_t bytes = (model.cost >> kLengthBits) * n_ / std::max<size_t>(1, sample_.size()) / 8;
     uint32_t form = 1;
     while (form + 1 < kWorth.size() && bytes >= kWorth[form + 1]) ++form;
     put(out, static_cast<uint8_t>(form | model.law << 2 | static_cast<uint32_t>(model.offset + kMostOffset) << 4));
     put_varint(out, work_.escapes.size());
     for (const int32_t q : work_.escapes) put_varint(out, zigzag(q));
-    encode(raw_counts.any, kLanes[form], out);
+    encode(moved.any_raw, kLanes[form], out);
   }
 
  private:
@@ -94,67 +100,86 @@ class Shrinker {
 
   // Some runs of symbols, evenly spread; all if there are few.
   void take_sample() {
-    places_.clear();
-    if (n_ <= kSampleRuns * kSampleRun) {
-      for (size_t i = 0; i < n_; ++i) places_.push_back(i);
-      return;
-    }
-    for (size_t run = 0; run < kSampleRuns; ++run) {
-      const size_t first = (n_ - kSampleRun) / (kSampleRuns - 1) * run;
-      for (size_t i = 0; i < kSampleRun; ++i) places_.push_back(first + i);
+    const bool all = n_ <= kSampleRuns * kSampleRun;
+    const size_t runs = all ? 1 : kSampleRuns, len = all ? n_ : kSampleRun;
+    for (size_t run = 0; run < runs; ++run) {
+      const size_t first = all ? 0 : (n_ - len) / (runs - 1) * run;
+      for (size_t i = first; i < first + len; ++i) {
+        sample_.push_back({in_.scales[i], static_cast<uint8_t>(in_.contexts[i] / 2), q_of(i)});
+      }
     }
   }
 
   uint64_t cost(uint32_t law, int32_t offset) const {
-    const uint16_t* starts = model_starts(law).data();
+    const uint32_t* infos = model_infos(law).data();
     uint64_t bits = 0;
-    for (const size_t i : places_) {
-      const uint32_t scale = moved_scale(in_.scales[i], offset), raw_count = model_raw_count(scale);
-      const uint16_t* row = starts + (scale * kernels::kDitherClasses + in_.contexts[i] / 2) * kModelTokens;
-      uint32_t token = model_token(q_of(i), raw_count);
-      uint32_t frequency = model_info(row, token) >> 16;
-      if (frequency == 0) frequency = model_info(row, token = kModelEscape) >> 16;
-      bits += (uint64_t{kModelPrecision} << kLengthBits) - fixed_log2(frequency);
+    for (const Sampled& symbol : sample_) {
+      const uint32_t scale = moved_scale(symbol.scale, offset), raw_count = model_raw_count(scale);
+      const uint32_t* row = infos + (size_t{scale} * kernels::kDitherClasses + symbol.dither) * kModelTokens;
+      uint32_t token = model_token(symbol.q, raw_count);
+      if (row[token] >> 16 == 0) token = kModelEscape;
+      bits += (uint64_t{kModelPrecision} << kLengthBits) - fixed_log2(std::max(1u, row[token] >> 16));
       bits += token == kModelEscape ? kEscapeLength : uint64_t{raw_count} << kLengthBits;
     }
     return bits;
   }
 
+  // From offset 0 downhill, for law 0; then the other laws there and beside it.
   Model choose() const {
     Model best = {0, 0, cost(0, 0)};
-    const auto try_model = [&](uint32_t law, int32_t offset) {
-      if (offset < -kMostOffset || offset > kMostOffset) return;
+    const auto improves = [&](uint32_t law, int32_t offset) {
+      if (offset < -kMostOffset || offset > kMostOffset) return false;
       const uint64_t bits = cost(law, offset);
-      if (bits < best.cost) best = {law, offset, bits};
+      if (bits >= best.cost) return false;
+      best = {law, offset, bits};
+      return true;
     };
-    for (int32_t offset = -kMostOffset; offset <= kMostOffset; ++offset) try_model(0, offset);
+    for (const int32_t way : {1, -1}) {
+      bool moves = false;
+      while (improves(0, best.offset + way)) moves = true;
+      if (moves) break;
+    }
     const int32_t near = best.offset;
     for (uint32_t law = 1; law < kLaws; ++law) {
-      for (int32_t offset = near - 2; offset <= near + 2; ++offset) try_model(law, offset);
+      for (int32_t offset = near - 1; offset <= near + 1; ++offset) improves(law, offset);
     }
     return best;
   }
 
-  void find_infos(const Model& model, const RawCounts& raw_counts) {
-    const uint16_t* starts = model_starts(model.law).data();
-    work_.infos.resize(n_);
-    work_.escapes.clear();
-    work_.raw.resize(raw_counts.any ? n_ : 0);
-    work_.raw_counts.resize(raw_counts.any ? n_ : 0);
+  // The token of q, the escape where that has no frequency, and then q is one of the escapes.
+  uint32_t info_of(const uint32_t* row, int32_t q, uint32_t& token) {
+    uint32_t info = row[token];
+    if (token == kModelEscape || info >> 16 == 0) {
+      token = kModelEscape;
+      info = row[token];
+      work_.escapes.push_back(q);
+      if (info >> 16 == 0) throw Error(Exit::bug, "a symbol that is not 0 where its scale is");
+    }
+    return info;
+  }
+
+  void find_infos(const Model& model, const Moved& moved) {
+    const uint32_t* infos = model_infos(model.law).data();
+    const uint16_t *symbols = in_.symbols.data(), *contexts = in_.contexts.data();
+    const uint8_t* scales = in_.scales.data();
+    uint32_t* to = work_.infos.data();
     for (size_t i = 0; i < n_; ++i) {
-      const uint32_t scale = moved_scale(in_.scales[i], model.offset), raw_count = raw_counts.of_class[scale];
-      const uint16_t* row = starts + (scale * kernels::kDitherClasses + in_.contexts[i] / 2) * kModelTokens;
+      const uint32_t context = moved.context[scales[i]] + contexts[i];
+      const int32_t q = mirrored(static_cast<int32_t>(symbols[i]) - zero_, context);
+      uint32_t token = model_token(q, 0);
+      to[i] = info_of(infos + size_t{context} / 2 * kModelTokens, q, token);
+    }
+  }
+
+  void find_infos_and_raw(const Model& model, const Moved& moved) {
+    const uint32_t* infos = model_infos(model.law).data();
+    work_.raw.resize(n_);
+    work_.raw_counts.resize(n_);
+    for (size_t i = 0; i < n_; ++i) {
+      const uint32_t context = moved.context[in_.scales[i]] + in_.contexts[i], raw_count = moved.raw_count(context);
       const int32_t q = q_of(i);
       uint32_t token = model_token(q, raw_count);
-      uint32_t info = model_info(row, token);
-      if (token == kModelEscape || info >> 16 == 0) {
-        token = kModelEscape;
-        info = model_info(row, token);
-        work_.escapes.push_back(q);
-      }
-      if (info >> 16 == 0) throw Error(Exit::bug, "a symbol that is not 0 where its scale is");
-      work_.infos[i] = info;
-      if (!raw_counts.any) continue;
+      work_.infos[i] = info_of(infos + size_t{context} / 2 * kModelTokens, q, token);
       work_.raw_counts[i] = static_cast<uint8_t>(token == kModelEscape ? 0 : raw_count);
       work_.raw[i] = static_cast<uint16_t>(static_cast<uint32_t>(q) & ((1u << work_.raw_counts[i]) - 1));
     }
@@ -176,8 +201,36 @@ class Shrinker {
   Work& work_;
   int32_t zero_;
   size_t n_;
-  std::vector<size_t> places_;
+  std::vector<Sampled> sample_;
 };
+
+// Tokens, raw bits and escapes as symbols.
+void restore_symbols(const Work& work, const Moved& moved, Stream& out) {
+  const auto zero = static_cast<int32_t>(out.alphabet / 2);
+  std::array<int32_t, 2 * kModelTokens> values;  // of token and mirrored, without raw bits
+  for (uint32_t i = 0; i < values.size(); ++i) values[i] = mirrored(model_value(i / 2, 0, 0), i);
+  auto escape = work.escapes.begin();
+  const size_t count = work.tokens.size();
+  out.symbols.resize(count);
+  const uint8_t* tokens = work.tokens.data();
+  const uint16_t* contexts = work.contexts.data();
+  uint16_t* symbols = out.symbols.data();
+  uint32_t beyond = 0;
+  for (size_t i = 0; i < count; ++i) {
+    int32_t q = values[2 * tokens[i] + contexts[i] % 2];
+    if (tokens[i] == kModelEscape) {
+      if (escape == work.escapes.end()) fail("has fewer escapes than its symbols want");
+      q = mirrored(*escape++, contexts[i]);
+    } else if (moved.any_raw && moved.raw_count(contexts[i]) > 0) {
+      q = mirrored(model_value(tokens[i], moved.raw_count(contexts[i]), work.raw[i]), contexts[i]);
+    }
+    const auto symbol = static_cast<uint32_t>(q + zero);
+    beyond |= symbol >= out.alphabet ? 1 : 0;
+    symbols[i] = static_cast<uint16_t>(symbol);
+  }
+  if (beyond != 0) fail("holds a symbol outside its alphabet");
+  if (escape != work.escapes.end()) fail("has more escapes than its symbols want");
+}
 
 void expand_model(ByteReader& in, size_t count, Stream& out) {
   Work& work = work_of_thread();
@@ -202,39 +255,21 @@ void expand_model(ByteReader& in, size_t count, Stream& out) {
   if (in.left() % 2 != 0) fail("ends with half a word");
   const size_t available = in.left() / 2;
   take_words(in, available, work.words);
-  const RawCounts raw_counts(out.scales, offset);
+  const Moved moved(out.scales, offset);
   work.contexts.resize(count);
   for (size_t i = 0; i < count; ++i) {
-    work.contexts[i] =
-        static_cast<uint16_t>(moved_scale(out.scales[i], offset) * 2 * kernels::kDitherClasses + out.contexts[i]);
+    work.contexts[i] = static_cast<uint16_t>(moved.context[out.scales[i]] + out.contexts[i]);
   }
   work.tokens.resize(count);
-  work.raw.resize(raw_counts.any ? count : 0);
+  work.raw.resize(moved.any_raw ? count : 0);
   const kernels::RansRows rows = {model_starts(law).data(), work.contexts.data(),
-                                  raw_counts.any ? raw_counts.of_class.data() : nullptr};
+                                  moved.any_raw ? moved.raw_of_class.data() : nullptr};
   const size_t used = kernels::rans_decode_rows(rows, count, lanes, states.data(), work.words.data(), available,
                                                 work.tokens.data(), work.raw.data());
   const bool ended = std::all_of(states.begin(), states.begin() + static_cast<ptrdiff_t>(lanes),
                                  [](uint32_t state) { return state == kernels::kRansLow; });
   if (used != available || !ended) fail("does not end where its symbols end: it is damaged");
-
-  const auto zero = static_cast<int32_t>(out.alphabet / 2);
-  auto escape = work.escapes.begin();
-  out.symbols.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    int32_t q;
-    if (work.tokens[i] == kModelEscape) {
-      if (escape == work.escapes.end()) fail("has fewer escapes than its symbols want");
-      q = *escape++;
-    } else {
-      const uint32_t raw_count = raw_counts.of_class[work.contexts[i] / (2 * kernels::kDitherClasses)];
-      q = model_value(work.tokens[i], raw_count, raw_count == 0 ? 0 : work.raw[i]);
-    }
-    q = mirrored(q, work.contexts[i]);
-    if (q < -zero || q > zero) fail("holds a symbol outside its alphabet");
-    out.symbols[i] = static_cast<uint16_t>(q + zero);
-  }
-  if (escape != work.escapes.end()) fail("has more escapes than its symbols want");
+  restore_symbols(work, moved, out);
 }
 
 class ModelCoder final : public Coder {

@@ -90,6 +90,20 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   simd->dither_decode(symbols, n, plain(draws), first, lattice, out);
 }
 
+void dither_encode_steps(const float* x, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, uint16_t* symbols, float* decoded) {
+  const Table* simd = table();
+  if (simd == nullptr) return scalar::dither_encode_steps(x, steps, n, draws, first, max_level, symbols, decoded);
+  simd->dither_encode_steps(x, steps, n, plain(draws), first, max_level, symbols, decoded);
+}
+
+void dither_decode_steps(const uint16_t* symbols, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, float* out) {
+  const Table* simd = table();
+  if (simd == nullptr) return scalar::dither_decode_steps(symbols, steps, n, draws, first, max_level, out);
+  simd->dither_decode_steps(symbols, steps, n, plain(draws), first, max_level, out);
+}
+
 void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts) {
   const Table* simd = table();
   if (simd == nullptr) return scalar::dither_contexts(draws, first, n, contexts);

@@ -77,6 +77,13 @@ void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first,
 // out[i] = (float(symbols[i] - M) - u) * step, or +0 where step is 0. The caller has checked that symbols[i] <= 2 M.
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
 
+// The same with a step for each element, 0 or in [2^-126, 2^126]. Where steps[i] is 0, x[i] must be 0; symbols[i] is
+// max_level and the value +0.
+void dither_encode_steps(const float* x, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, uint16_t* symbols, float* decoded);
+void dither_decode_steps(const uint16_t* symbols, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, float* out);
+
 // contexts[i] = 2 class + mirrored, for the draw of coordinate first + i. With t = word >> 9 and m = min(t, 2^23 - 1 -
 // t), the distance of v to 0 or 1 is (m + 1/2) 2^-23: near 0 or 1, q is not 0 even for small x. `class` counts quarter
 // octaves of 2 m + 1, the top one being kDitherClasses - 1, all below the lowest being 0. Mirrored: t < 2^22, where it
@@ -135,6 +142,10 @@ void add_squares(const float* x, size_t n, double mean, Sums& sums);
 void dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded);
 void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64_t first, Lattice lattice, float* out);
+void dither_encode_steps(const float* x, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, uint16_t* symbols, float* decoded);
+void dither_decode_steps(const uint16_t* symbols, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, float* out);
 void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts);
 void half_dither_encode(const float* x, size_t n, const Draws& draws, uint64_t first, Lattice lattice,
                         uint16_t* symbols, float* decoded);

@@ -134,7 +134,7 @@ size_t rans_decode_rows(const RansRows& rows, size_t n, size_t lanes, uint32_t* 
 
 }  // namespace scalar
 
-// The vectorised loops take whole rounds of 32 lanes without raw bits; to encode, k of 12 or more.
+// The vectorised loops take whole rounds of 32 lanes, these two without raw bits; to encode, k of 12 or more.
 size_t rans_encode(const uint16_t* cells, const RansRaw* raw, size_t n, const RansTable& table, size_t lanes,
                    uint32_t* states, uint16_t* words) {
   const bool fits = raw == nullptr && lanes == kRansMaxLanes && table.precision >= 12;
@@ -162,11 +162,29 @@ size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, con
 
 size_t rans_encode_infos(const uint32_t* infos, const RansRaw* raw, size_t n, uint32_t precision, size_t lanes,
                          uint32_t* states, uint16_t* words) {
-  return scalar::rans_encode_infos(infos, raw, n, precision, lanes, states, words);
+  const bool fits = lanes == kRansMaxLanes && precision >= 12;
+  const RansKernels* simd = fits ? rans_kernels() : nullptr;
+  if (simd == nullptr) return scalar::rans_encode_infos(infos, raw, n, precision, lanes, states, words);
+  const size_t whole = n - n % lanes;
+  RansRaw rest = {};
+  if (raw != nullptr) rest = {raw->bits + whole, raw->counts + whole};
+  const size_t count = scalar::rans_encode_infos(infos + whole, raw == nullptr ? nullptr : &rest, n - whole, precision,
+                                                 lanes, states, words);
+  return count + simd->encode_infos(infos, raw, whole, precision, states, words + count);
 }
 
 size_t rans_decode_rows(const RansRows& rows, size_t n, size_t lanes, uint32_t* states, const uint16_t* words,
                         size_t available, uint8_t* tokens, uint16_t* raw) {
+  const RansKernels* simd = lanes == kRansMaxLanes ? rans_kernels() : nullptr;
+  if (simd != nullptr) {
+    const size_t whole = n - n % lanes;
+    const size_t count = simd->decode_rows(rows, whole, states, words, available, tokens, raw);
+    if (count > available) return count;
+    RansRows rest = rows;
+    rest.contexts += whole;
+    return count + scalar::rans_decode_rows(rest, n - whole, lanes, states, words + count, available - count,
+                                            tokens + whole, raw == nullptr ? nullptr : raw + whole);
+  }
   return scalar::rans_decode_rows(rows, n, lanes, states, words, available, tokens, raw);
 }
 

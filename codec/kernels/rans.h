@@ -41,7 +41,8 @@ struct RansRaw {
 struct RansRows {
   const uint16_t* starts;     // [row * 32 + token]: sum of the frequencies before it in the row, at most 2^15
   const uint16_t* contexts;   // of each symbol: its row * 2, and a bit that is not looked at
-  const uint8_t* raw_counts;  // bits beside a token, of row / 32; token 31 has none. Null: no token has any
+  const uint8_t* raw_counts;  // bits beside a token, of row / 32; token 31 has none; three bytes more may be read.
+                              // Null: no token has any
 };
 
 namespace scalar {

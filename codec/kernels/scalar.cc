@@ -124,6 +124,29 @@ void dither_decode(const uint16_t* symbols, size_t n, const Draws& draws, uint64
   }
 }
 
+void dither_encode_steps(const float* x, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, uint16_t* symbols, float* decoded) {
+  const bool few_levels = 2 * max_level + 1 <= 255;
+  const auto most = static_cast<float>(max_level);
+  Words words(draws, first);
+  for (size_t i = 0; i < n; ++i) {
+    const float v = draw_v(words.next()), step = steps[i];
+    int32_t q = 0;
+    if (step != 0) q = few_levels ? round_float32(x[i], v, step, most) : round_float64(x[i], v, step, most);
+    symbols[i] = static_cast<uint16_t>(q + static_cast<int32_t>(max_level));
+    if (decoded != nullptr) decoded[i] = step == 0 ? 0.0f : restore(q, v, step);
+  }
+}
+
+void dither_decode_steps(const uint16_t* symbols, const float* steps, size_t n, const Draws& draws, uint64_t first,
+                         uint32_t max_level, float* out) {
+  Words words(draws, first);
+  for (size_t i = 0; i < n; ++i) {
+    const float v = draw_v(words.next());
+    out[i] = steps[i] == 0 ? 0.0f : restore(int32_t{symbols[i]} - static_cast<int32_t>(max_level), v, steps[i]);
+  }
+}
+
 void dither_contexts(const Draws& draws, uint64_t first, size_t n, uint16_t* contexts) {
   Words words(draws, first);
   for (size_t i = 0; i < n; ++i) contexts[i] = dither_context(words.next());

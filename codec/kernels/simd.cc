@@ -126,9 +126,8 @@ HWY_INLINE Floats round_up_or_down(Floats magnitude, Floats threshold, Floats st
   const Floats a = hn::Min(hn::Div(magnitude, step), max_level);
   const Floats k = hn::Floor(a);
   if (kFewLevels) return hn::Add(k, hn::IfThenElseZero(hn::Gt(hn::Sub(a, k), threshold), hn::Set(kFloats, 1.0f)));
-  const Doubles wide_step = hn::PromoteTo(kDoubles, hn::LowerHalf(kHalfFloats, step));
   const auto half = [&](auto pick) HWY_ATTR {
-    return hn::DemoteTo(kHalfFloats, round_half(pick(magnitude), pick(k), pick(threshold), wide_step));
+    return hn::DemoteTo(kHalfFloats, round_half(pick(magnitude), pick(k), pick(threshold), pick(step)));
   };
   const auto lower = half([](Floats f) HWY_ATTR { return hn::PromoteTo(kDoubles, hn::LowerHalf(kHalfFloats, f)); });
   const auto upper = half([](Floats f) HWY_ATTR { return hn::PromoteTo(kDoubles, hn::UpperHalf(kHalfFloats, f)); });
@@ -145,10 +144,33 @@ struct HalfDithered {
   }
 };
 
-template <typename Form, bool kFewLevels, bool kDecode>
+// Steps of the elements of a stretch: one for all, or one each, 0 where all is to be 0.
+struct OneStep {
+  float step;
+  HWY_INLINE Floats at(size_t) const { return hn::Set(kFloats, step); }
+  static HWY_INLINE Floats divisor(Floats steps) { return steps; }
+  static HWY_INLINE Floats keep(Floats, Floats value) { return value; }
+  HWY_INLINE OneStep part(size_t, size_t, size_t, float*) const { return *this; }
+};
+struct EachStep {
+  const float* steps;
+  HWY_INLINE Floats at(size_t at) const { return hn::LoadU(kFloats, steps + at); }
+  static HWY_INLINE Floats divisor(Floats steps) { return hn::Max(steps, hn::Set(kFloats, 0x1p-126f)); }
+  static HWY_INLINE Floats keep(Floats steps, Floats value) {
+    return hn::IfThenElseZero(hn::Gt(steps, hn::Zero(kFloats)), value);
+  }
+  HWY_INLINE EachStep part(size_t at, size_t lead, size_t len, float* buffer) const {
+    for (size_t i = 0; i < kBlock; ++i) buffer[i] = 0;
+    __builtin_memcpy(buffer + lead, steps + at, len * sizeof(float));
+    return {buffer};
+  }
+};
+
+template <typename Form, typename Steps, bool kFewLevels, bool kDecode>
 struct EncodeBody {
   const float* x;
-  Lattice lattice;
+  Steps steps;
+  uint32_t level;  // M
   uint16_t* symbols;
   float* decoded;
 
@@ -156,16 +178,16 @@ struct EncodeBody {
   HWY_INLINE Words lanes(size_t at, Words words) const {
     fetch_ahead(x + at);
     if (kDecode) fetch_ahead<1>(decoded + at);
-    const Floats step = hn::Set(kFloats, lattice.step);
-    const Floats max_level = hn::Set(kFloats, static_cast<float>(lattice.max_level));
-    const Floats shift = hn::Set(kFloats, 0x1p23f + static_cast<float>(lattice.max_level));
+    const Floats step = steps.at(at);
+    const Floats max_level = hn::Set(kFloats, static_cast<float>(level));
+    const Floats shift = hn::Set(kFloats, 0x1p23f + static_cast<float>(level));
     const Floats value = hn::LoadU(kFloats, x + at), u = draw_u(words);
     const Floats sign = hn::And(value, hn::Set(kFloats, -0.0f));
     // 1 - v = 0.5 - u, or v = 0.5 + u under a minus; at -0.0 any threshold does.
     const Floats threshold = hn::Sub(hn::Set(kFloats, 0.5f), hn::Xor(u, sign));
-    const Floats magnitude = round_up_or_down<kFewLevels>(hn::Abs(value), threshold, step, max_level);
+    const Floats magnitude = round_up_or_down<kFewLevels>(hn::Abs(value), threshold, Steps::divisor(step), max_level);
     const Floats q = hn::Or(magnitude, sign);
-    if (kDecode) hn::StoreU(Form::restore(q, u, step), kFloats, decoded + at);
+    if (kDecode) hn::StoreU(Steps::keep(step, Form::restore(q, u, step)), kFloats, decoded + at);
     return hn::BitCast(kWords, hn::Add(q, shift));
   }
 
@@ -177,43 +199,49 @@ struct EncodeBody {
   }
 
   HWY_INLINE void part(size_t at, size_t lead, size_t len, Words low, Words high) const {
-    float x_buffer[kBlock] = {}, decoded_buffer[kBlock];
+    float x_buffer[kBlock] = {}, decoded_buffer[kBlock], steps_buffer[kBlock];
     uint16_t symbols_buffer[kBlock];
     __builtin_memcpy(x_buffer + lead, x + at, len * sizeof(float));
-    EncodeBody{x_buffer, lattice, symbols_buffer, decoded_buffer}.whole(0, low, high);
+    const Steps part_steps = steps.part(at, lead, len, steps_buffer);
+    EncodeBody{x_buffer, part_steps, level, symbols_buffer, decoded_buffer}.whole(0, low, high);
     __builtin_memcpy(symbols + at, symbols_buffer + lead, len * sizeof(uint16_t));
     if (kDecode) __builtin_memcpy(decoded + at, decoded_buffer + lead, len * sizeof(float));
   }
 };
 
-template <typename Form, bool kFewLevels>
-HWY_INLINE void encode_levels(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice,
+template <typename Form, bool kFewLevels, typename Steps>
+HWY_INLINE void encode_levels(const float* x, Steps steps, size_t n, PlainDraws draws, uint64_t first, uint32_t level,
                               uint16_t* symbols, float* decoded) {
   if (decoded == nullptr) {
-    for_blocks(draws, first, n, EncodeBody<Form, kFewLevels, false>{x, lattice, symbols, decoded});
+    for_blocks(draws, first, n, EncodeBody<Form, Steps, kFewLevels, false>{x, steps, level, symbols, decoded});
   } else {
-    for_blocks(draws, first, n, EncodeBody<Form, kFewLevels, true>{x, lattice, symbols, decoded});
+    for_blocks(draws, first, n, EncodeBody<Form, Steps, kFewLevels, true>{x, steps, level, symbols, decoded});
   }
 }
 
-template <typename Form>
-HWY_INLINE void encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
-                       float* decoded) {
-  if (2 * lattice.max_level + 1 <= 255) {
-    encode_levels<Form, true>(x, n, draws, first, lattice, symbols, decoded);
+template <typename Form, typename Steps>
+HWY_INLINE void encode(const float* x, Steps steps, size_t n, PlainDraws draws, uint64_t first, uint32_t level,
+                       uint16_t* symbols, float* decoded) {
+  if (2 * level + 1 <= 255) {
+    encode_levels<Form, true>(x, steps, n, draws, first, level, symbols, decoded);
   } else {
-    encode_levels<Form, false>(x, n, draws, first, lattice, symbols, decoded);
+    encode_levels<Form, false>(x, steps, n, draws, first, level, symbols, decoded);
   }
 }
 
 void dither_encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                    float* decoded) {
-  encode<Subtractive>(x, n, draws, first, lattice, symbols, decoded);
+  encode<Subtractive>(x, OneStep{lattice.step}, n, draws, first, lattice.max_level, symbols, decoded);
+}
+
+void dither_encode_steps(const float* x, const float* steps, size_t n, PlainDraws draws, uint64_t first,
+                         uint32_t max_level, uint16_t* symbols, float* decoded) {
+  encode<Subtractive>(x, EachStep{steps}, n, draws, first, max_level, symbols, decoded);
 }
 
 void half_dither_encode(const float* x, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, uint16_t* symbols,
                         float* decoded) {
-  encode<HalfDithered>(x, n, draws, first, lattice, symbols, decoded);
+  encode<HalfDithered>(x, OneStep{lattice.step}, n, draws, first, lattice.max_level, symbols, decoded);
 }
 
 // q of the symbols of one vector.
@@ -222,15 +250,17 @@ HWY_INLINE Floats load_levels(const uint16_t* symbols, uint32_t max_level) {
   return hn::ConvertTo(kFloats, hn::Sub(all, hn::Set(kInts, static_cast<int32_t>(max_level))));
 }
 
+template <typename Steps>
 struct DecodeBody {
   const uint16_t* symbols;
-  Lattice lattice;
+  Steps steps;
+  uint32_t max_level;
   float* out;
 
   HWY_INLINE void lanes(size_t at, Words words) const {
     fetch_ahead<1>(out + at);
-    const Floats q = load_levels(symbols + at, lattice.max_level), step = hn::Set(kFloats, lattice.step);
-    hn::StoreU(Subtractive::restore(q, draw_u(words), step), kFloats, out + at);
+    const Floats q = load_levels(symbols + at, max_level), step = steps.at(at);
+    hn::StoreU(Steps::keep(step, Subtractive::restore(q, draw_u(words), step)), kFloats, out + at);
   }
 
   HWY_INLINE void whole(size_t at, Words low, Words high) const {
@@ -241,15 +271,20 @@ struct DecodeBody {
 
   HWY_INLINE void part(size_t at, size_t lead, size_t len, Words low, Words high) const {
     uint16_t symbols_buffer[kBlock] = {};
-    float buffer[kBlock];
+    float buffer[kBlock], steps_buffer[kBlock];
     __builtin_memcpy(symbols_buffer + lead, symbols + at, len * sizeof(uint16_t));
-    DecodeBody{symbols_buffer, lattice, buffer}.whole(0, low, high);
+    DecodeBody{symbols_buffer, steps.part(at, lead, len, steps_buffer), max_level, buffer}.whole(0, low, high);
     __builtin_memcpy(out + at, buffer + lead, len * sizeof(float));
   }
 };
 
 void dither_decode(const uint16_t* symbols, size_t n, PlainDraws draws, uint64_t first, Lattice lattice, float* out) {
-  for_blocks(draws, first, n, DecodeBody{symbols, lattice, out});
+  for_blocks(draws, first, n, DecodeBody<OneStep>{symbols, {lattice.step}, lattice.max_level, out});
+}
+
+void dither_decode_steps(const uint16_t* symbols, const float* steps, size_t n, PlainDraws draws, uint64_t first,
+                         uint32_t max_level, float* out) {
+  for_blocks(draws, first, n, DecodeBody<EachStep>{symbols, {steps}, max_level, out});
 }
 
 struct ContextsBody {
@@ -293,9 +328,18 @@ size_t half_dither_decode(const uint16_t* symbols, size_t n, Lattice lattice, fl
   return end;
 }
 
-constexpr Table kTable = {philox_words,       max_abs,        add_sum,       add_magnitudes,
-                          add_squares,        dither_encode,  dither_decode, half_dither_encode,
-                          half_dither_decode, dither_contexts};
+constexpr Table kTable = {philox_words,
+                          max_abs,
+                          add_sum,
+                          add_magnitudes,
+                          add_squares,
+                          dither_encode,
+                          dither_decode,
+                          half_dither_encode,
+                          half_dither_decode,
+                          dither_contexts,
+                          dither_encode_steps,
+                          dither_decode_steps};
 #endif
 
 const Table* get_table() {

@@ -37,6 +37,10 @@ struct Table {
                              uint16_t* symbols, float* decoded);
   size_t (*half_dither_decode)(const uint16_t* symbols, size_t n, Lattice lattice, float* out);
   void (*dither_contexts)(PlainDraws draws, uint64_t first, size_t n, uint16_t* contexts);
+  void (*dither_encode_steps)(const float* x, const float* steps, size_t n, PlainDraws draws, uint64_t first,
+                              uint32_t max_level, uint16_t* symbols, float* decoded);
+  void (*dither_decode_steps)(const uint16_t* symbols, const float* steps, size_t n, PlainDraws draws, uint64_t first,
+                              uint32_t max_level, float* out);
 };
 
 // simd_bytes.cc. All take only the elements that fill whole vectors, or fewer, and return how many those are.
@@ -61,11 +65,15 @@ struct LevelTable {
   size_t (*levels_decode)(const uint16_t* symbols, size_t n, const float* levels, float* out);
 };
 
-// simd_rans.cc: whole rounds of 32 lanes, without raw bits; to encode, k of 12 or more.
+// simd_rans.cc: whole rounds of 32 lanes, the first two without raw bits; to encode, k of 12 or more.
 struct RansKernels {
   size_t (*encode)(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words);
   size_t (*decode)(const RansSlots& slots, size_t n, const RansTable& table, uint32_t* states, const uint16_t* words,
                    size_t available, uint8_t* tokens);
+  size_t (*encode_infos)(const uint32_t* infos, const RansRaw* raw, size_t n, uint32_t precision, uint32_t* states,
+                         uint16_t* words);
+  size_t (*decode_rows)(const RansRows& rows, size_t n, uint32_t* states, const uint16_t* words, size_t available,
+                        uint8_t* tokens, uint16_t* raw);
 };
 
 // simd_hadamard.cc. hadamard: from 2^kMinSimdHadamardLog2 floats on. flip_signs: 32 floats a word, negated where its

@@ -58,19 +58,34 @@ HWY_INLINE Ints gather(const int32_t* base, Ints index) {
 //
 // The quotient: for k of 12 or more it is below 2^19, and float32 has it within a quarter. The divisor is enlarged by
 // 2^-21, more than the four roundings take, so that the guess is the quotient or one less; the rest tells which.
-size_t rans_encode(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words) {
-  const int precision = static_cast<int>(table.precision);
+//
+// `entries.at(i)` are frequency << 16 | start of symbols i to i + kLanes - 1. Raw bits, if there are any, are as a
+// token of frequency 1 out of 2^count each, and nothing where the count is 0.
+template <bool kRaw, class Entries>
+HWY_INLINE size_t encode(const Entries& entries, const RansRaw* raw, size_t n, int precision, uint32_t* states,
+                         uint16_t* words) {
   const Ints low_half = hn::Set(kInts, 0xFFFF), one = hn::Set(kInts, 1), total = hn::Set(kInts, 1 << precision);
-  const int32_t* info = reinterpret_cast<const int32_t*>(table.info);
   Ints state[kVectors];
   for (size_t j = 0; j < kVectors; ++j) {
     state[j] = hn::Reverse(kInts, as_ints(hn::LoadU(kWords, states + kRansMaxLanes - (j + 1) * kLanes)));
   }
   size_t count = 0;
   for (size_t end = n; end > 0; end -= kRansMaxLanes) {
+    for (size_t j = 0; j < (kRaw ? kVectors : 0); ++j) {
+      const size_t at = end - (j + 1) * kLanes;
+      const Words counts = hn::Reverse(kWords, hn::PromoteTo(kWords, hn::LoadU(kBytes, raw->counts + at)));
+      const Words bits = hn::Reverse(kWords, hn::PromoteTo(kWords, hn::LoadU(kShorts, raw->bits + at)));
+      const Words x = as_words(state[j]);
+      const Words overflow = hn::Shr(x, hn::Sub(hn::Set(kWords, 31), counts));
+      const auto full = hn::Gt(as_ints(overflow), hn::Zero(kInts));
+      const Ints leaving = hn::Compress(hn::And(state[j], low_half), full);
+      hn::StoreU(hn::DemoteTo(kShorts, leaving), kShorts, words + count);
+      count += hn::CountTrue(kInts, full);
+      const Words left = as_words(hn::IfThenElse(full, hn::ShiftRight<16>(state[j]), state[j]));
+      state[j] = as_ints(hn::Or(hn::Shl(left, counts), bits));
+    }
     for (size_t j = 0; j < kVectors; ++j) {
-      const auto cell = hn::PromoteTo(kInts, hn::LoadU(kShorts, cells + end - (j + 1) * kLanes));
-      const Ints entry = hn::Reverse(kInts, gather<4>(info, cell));
+      const Ints entry = hn::Reverse(kInts, entries.at(end - (j + 1) * kLanes));
       const Ints frequency = as_ints(hn::ShiftRight<16>(as_words(entry))), start = hn::And(entry, low_half);
       const Ints others = hn::Sub(total, frequency);
       const auto divisor = hn::Mul(hn::ConvertTo(kFloats, frequency), hn::Set(kFloats, 1.0f + 0x1p-21f));
@@ -94,6 +109,29 @@ size_t rans_encode(const uint16_t* cells, size_t n, const RansTable& table, uint
     hn::StoreU(as_words(hn::Reverse(kInts, state[j])), kWords, states + kRansMaxLanes - (j + 1) * kLanes);
   }
   return count;
+}
+
+struct CellEntries {
+  const uint16_t* cells;
+  const int32_t* info;
+  HWY_INLINE Ints at(size_t i) const { return gather<4>(info, hn::PromoteTo(kInts, hn::LoadU(kShorts, cells + i))); }
+};
+
+size_t rans_encode(const uint16_t* cells, size_t n, const RansTable& table, uint32_t* states, uint16_t* words) {
+  const CellEntries entries = {cells, reinterpret_cast<const int32_t*>(table.info)};
+  return encode<false>(entries, nullptr, n, static_cast<int>(table.precision), states, words);
+}
+
+struct InfoEntries {
+  const uint32_t* infos;
+  HWY_INLINE Ints at(size_t i) const { return as_ints(hn::LoadU(kWords, infos + i)); }
+};
+
+size_t rans_encode_infos(const uint32_t* infos, const RansRaw* raw, size_t n, uint32_t precision, uint32_t* states,
+                         uint16_t* words) {
+  const int bits = static_cast<int>(precision);
+  if (raw == nullptr) return encode<false>(InfoEntries{infos}, raw, n, bits, states, words);
+  return encode<true>(InfoEntries{infos}, raw, n, bits, states, words);
 }
 
 // The next words, in the lanes of the mask, in order; adds to `count` how many.
@@ -155,7 +193,90 @@ size_t rans_decode(const RansSlots& slots, size_t n, const RansTable& table, uin
   return decode<true>(slots, n, table, states, words, available, tokens);
 }
 
-constexpr RansKernels kTable = {rans_encode, rans_decode};
+// The token of a slot that is not token 0's: one lane by itself. No start in its row is 2^15 then, so that they may be
+// compared as signed numbers.
+constexpr hn::CappedTag<int16_t, 32> kRow;
+constexpr size_t kRowLanes = hn::MaxLanes(kRow);
+
+HWY_INLINE uint32_t token_at(const uint16_t* row, uint32_t slot) {
+  const auto wanted = hn::Set(kRow, static_cast<int16_t>(slot));
+  const int16_t* starts = reinterpret_cast<const int16_t*>(row);
+  size_t above = 0;
+  for (size_t i = 0; i < 32; i += kRowLanes) above += hn::CountTrue(kRow, hn::Gt(hn::LoadU(kRow, starts + i), wanted));
+  return static_cast<uint32_t>(31 - above);
+}
+
+template <bool kRaw>
+HWY_INLINE size_t decode_rows(const RansRows& rows, size_t n, uint32_t* states, const uint16_t* words, size_t available,
+                              uint8_t* tokens, uint16_t* raw) {
+  const int32_t* raw_counts = reinterpret_cast<const int32_t*>(rows.raw_counts);
+  const Words slot_mask = hn::Set(kWords, 0x7FFF), low_half = hn::Set(kWords, 0xFFFF);
+  const int32_t* starts = reinterpret_cast<const int32_t*>(rows.starts);
+  Words state[kVectors];
+  for (size_t j = 0; j < kVectors; ++j) state[j] = hn::LoadU(kWords, states + j * kLanes);
+  size_t count = 0;
+  for (size_t at = 0; at < n && count <= available; at += kRansMaxLanes) {
+    for (size_t j = 0; j < kVectors; ++j) {
+      const auto context = hn::PromoteTo(kWords, hn::LoadU(kShorts, rows.contexts + at + j * kLanes));
+      const Words slot = hn::And(state[j], slot_mask);
+      // 16 words of 32 bits a row: the first holds where tokens 0 and 1 start.
+      const Words place = hn::ShiftLeft<4>(hn::ShiftRight<1>(context));
+      Words frequency = hn::ShiftRight<16>(as_words(gather<4>(starts, as_ints(place)))), start = hn::Zero(kWords);
+      Words token = hn::Zero(kWords);
+      const auto others = hn::Gt(as_ints(slot), hn::Sub(as_ints(frequency), hn::Set(kInts, 1)));
+      if (!hn::AllFalse(kInts, others)) {
+        HWY_ALIGN uint32_t lane_slots[kLanes], lane_frequencies[kLanes], lane_starts[kLanes], lane_tokens[kLanes];
+        uint8_t bits[8] = {};
+        hn::Store(slot, kWords, lane_slots);
+        hn::Store(frequency, kWords, lane_frequencies);
+        hn::Store(start, kWords, lane_starts);
+        hn::Store(token, kWords, lane_tokens);
+        hn::StoreMaskBits(kInts, others, bits);
+        for (uint32_t left = bits[0] | uint32_t{bits[1]} << 8; left != 0; left &= left - 1) {
+          const auto lane = static_cast<size_t>(__builtin_ctz(left));
+          const uint16_t* row = rows.starts + size_t{rows.contexts[at + j * kLanes + lane]} / 2 * 32;
+          const uint32_t found = token_at(row, lane_slots[lane]);
+          lane_tokens[lane] = found;
+          lane_starts[lane] = row[found];
+          lane_frequencies[lane] = (found == 31 ? 0x8000u : row[found + 1]) - row[found];
+        }
+        frequency = hn::Load(kWords, lane_frequencies);
+        start = hn::Load(kWords, lane_starts);
+        token = hn::Load(kWords, lane_tokens);
+      }
+      const Words scaled = hn::Mul(frequency, hn::ShiftRight<15>(state[j]));
+      const Words x = hn::Add(scaled, hn::Sub(slot, start));
+      const auto is_low = hn::RebindMask(kWords, hn::Eq(hn::ShiftRight<15>(x), hn::Zero(kWords)));
+      const Words next = take_words(words, is_low, count);
+      state[j] = hn::IfThenElse(is_low, hn::Or(hn::ShiftLeft<16>(x), hn::And(next, low_half)), x);
+      hn::StoreU(hn::DemoteTo(kBytes, as_ints(token)), kBytes, tokens + at + j * kLanes);
+    }
+    for (size_t j = 0; j < (kRaw ? kVectors : 0); ++j) {
+      const size_t i = at + j * kLanes;
+      const auto context = hn::PromoteTo(kInts, hn::LoadU(kShorts, rows.contexts + i));
+      const Words four = as_words(gather<1>(raw_counts, hn::ShiftRight<6>(context)));
+      const auto token = hn::PromoteTo(kInts, hn::LoadU(kBytes, tokens + i));
+      const auto escaped = hn::RebindMask(kWords, hn::Eq(token, hn::Set(kInts, 31)));
+      const Words counts = hn::IfThenZeroElse(escaped, hn::And(four, hn::Set(kWords, 0xFF)));
+      const Words one = hn::Set(kWords, 1), x = hn::Shr(state[j], counts);
+      const Words bits = hn::And(state[j], hn::Sub(hn::Shl(one, counts), one));
+      hn::StoreU(hn::DemoteTo(kShorts, as_ints(bits)), kShorts, raw + i);
+      const auto is_low = hn::RebindMask(kWords, hn::Eq(hn::ShiftRight<15>(x), hn::Zero(kWords)));
+      const Words next = take_words(words, is_low, count);
+      state[j] = hn::IfThenElse(is_low, hn::Or(hn::ShiftLeft<16>(x), hn::And(next, low_half)), x);
+    }
+  }
+  for (size_t j = 0; j < kVectors; ++j) hn::StoreU(state[j], kWords, states + j * kLanes);
+  return count;
+}
+
+size_t rans_decode_rows(const RansRows& rows, size_t n, uint32_t* states, const uint16_t* words, size_t available,
+                        uint8_t* tokens, uint16_t* raw) {
+  if (rows.raw_counts == nullptr) return decode_rows<false>(rows, n, states, words, available, tokens, raw);
+  return decode_rows<true>(rows, n, states, words, available, tokens, raw);
+}
+
+constexpr RansKernels kTable = {rans_encode, rans_decode, rans_encode_infos, rans_decode_rows};
 
 }  // namespace
 #endif

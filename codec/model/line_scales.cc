@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "codec/coders/pack.h"
 #include "codec/coders/rans.h"
@@ -17,15 +18,14 @@ namespace gradcodec {
 namespace {
 
 constexpr uint64_t kMostCols = 1 << 16;  // sums of columns are held for each chunk that is read at once
-constexpr uint64_t kWorth = 16;          // elements for each line: else they are all one class
 constexpr uint64_t kAtOnce = 16;         // chunks
 constexpr int32_t kMostBase = 1 << 14;   // sixteenths of octaves: no float32 over another is further off
 
 // Whether lines of a tensor may be told apart, and so the number of rows; else 0.
-uint64_t rows_with_lines(const Inputs& inputs) {
+uint64_t rows_with_lines(const Inputs& inputs, uint64_t worth) {
   if (inputs.rows == 0 || inputs.size == 0) return 0;
   const uint64_t cols = inputs.size / inputs.rows;
-  return cols <= kMostCols && inputs.rows + cols <= inputs.size / kWorth ? inputs.rows : 0;
+  return cols <= kMostCols && inputs.rows + cols <= inputs.size / worth ? inputs.rows : 0;
 }
 
 // Sums of magnitudes of a chunk.
@@ -83,8 +83,7 @@ void write_classes(const std::vector<uint8_t>& classes, Bytes& out) {
   put_bytes(out, bytes);
 }
 
-std::vector<uint8_t> read_classes(ByteReader& in, uint64_t count) {
-  const uint64_t head = in.get_varint();
+std::vector<uint8_t> read_classes(ByteReader& in, uint64_t head, uint64_t count) {
   Stream stream;
   stream.alphabet = LineScales::kClasses;
   (head % 2 == 0 ? rans_coder() : pack_coder()).expand(in.get_bytes(head / 2), count, stream);
@@ -100,10 +99,10 @@ int32_t fixed_log2_of(double x) {
   return (exponent - 31) * (1 << kLengthBits) + static_cast<int32_t>(fixed_log2(mantissa));
 }
 
-LineScales LineScales::measure(const Tensor& tensor, const Inputs& inputs) {
+LineScales LineScales::measure(const Tensor& tensor, const Inputs& inputs, uint64_t worth) {
   LineScales scales;
   scales.size_ = tensor.size();
-  scales.rows_ = rows_with_lines(inputs);
+  scales.rows_ = rows_with_lines(inputs, worth);
   if (scales.rows_ == 0) {
     double total = 0;
     scan_chunks(
@@ -115,6 +114,7 @@ LineScales LineScales::measure(const Tensor& tensor, const Inputs& inputs) {
         },
         [&](double part) { total += part; });
     if (total > 0) scales.base_of_unit_ = fixed_log2_of(1.25 * (total / static_cast<double>(tensor.size())));
+    scales.mean_of_unit_ = scales.base_of_unit_;
     return scales;
   }
   const uint64_t cols = tensor.size() / scales.rows_;
@@ -134,8 +134,8 @@ LineScales LineScales::measure(const Tensor& tensor, const Inputs& inputs) {
   int32_t largest_row = 0, largest_col = 0;
   scales.set_classes(row_sums, total, scales.row_classes_, largest_row);
   scales.set_classes(col_sums, total, scales.col_classes_, largest_col);
-  scales.base_of_unit_ = fixed_log2_of(1.25 * (total / static_cast<double>(tensor.size())));
-  scales.base_of_unit_ += (int64_t{largest_row} + largest_col) * (1 << kLengthBits) / 2;
+  scales.mean_of_unit_ = fixed_log2_of(1.25 * (total / static_cast<double>(tensor.size())));
+  scales.base_of_unit_ = scales.mean_of_unit_ + (int64_t{largest_row} + largest_col) * (1 << kLengthBits) / 2;
   return scales;
 }
 
@@ -161,24 +161,49 @@ void LineScales::set_step(double step) {
   base_ = static_cast<int32_t>(std::clamp<int64_t>(base, -kMostBase, kMostBase));
 }
 
+bool LineScales::lines_pay() const {
+  if (!has_lines()) return false;
+  Bytes stored;
+  write_classes(row_classes_, stored);
+  write_classes(col_classes_, stored);
+  const std::vector<uint64_t> of_sum = counts_of_sums();
+  std::array<uint64_t, kScaleClasses + 1> counts = {};
+  for (size_t sum = 0; sum < of_sum.size(); ++sum) {
+    counts[scale_class_of(base_ - 8 * static_cast<int32_t>(sum))] += of_sum[sum];
+  }
+  counts[kZeroScale] = size_ - std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  uint64_t with = uint64_t{8} * stored.size() << kLengthBits;
+  for (uint32_t scale = 0; scale < kScaleClasses; ++scale) with += counts[scale] * model_bits(scale);
+  return with < mixed_bits(counts);
+}
+
+void LineScales::forget_lines() {
+  base_of_unit_ = mean_of_unit_;
+  row_classes_.clear();
+  col_classes_.clear();
+}
+
 void LineScales::write(Bytes& out) const {
   put_varint(out, base_ < 0 ? 2 * static_cast<uint64_t>(-(base_ + 1)) + 1 : 2 * static_cast<uint64_t>(base_));
   if (rows_ == 0) return;
+  if (!has_lines()) return put_varint(out, 0);
   write_classes(row_classes_, out);
   write_classes(col_classes_, out);
 }
 
-LineScales LineScales::restore(ByteReader& stored, const Inputs& inputs) {
+LineScales LineScales::restore(ByteReader& stored, const Inputs& inputs, uint64_t worth) {
   LineScales scales;
   scales.size_ = inputs.size;
-  scales.rows_ = rows_with_lines(inputs);
+  scales.rows_ = rows_with_lines(inputs, worth);
   const uint64_t base = stored.get_varint();
   if (base > 2 * uint64_t{kMostBase}) stored.fail("says scales that no step has");
   scales.base_ = static_cast<int32_t>(base / 2);
   if (base % 2 != 0) scales.base_ = -scales.base_ - 1;
   if (scales.rows_ == 0) return scales;
-  scales.row_classes_ = read_classes(stored, scales.rows_);
-  scales.col_classes_ = read_classes(stored, inputs.size / scales.rows_);
+  const uint64_t head = stored.get_varint();
+  if (head == 0) return scales;
+  scales.row_classes_ = read_classes(stored, head, scales.rows_);
+  scales.col_classes_ = read_classes(stored, stored.get_varint(), inputs.size / scales.rows_);
   return scales;
 }
 
@@ -195,19 +220,6 @@ std::vector<uint64_t> LineScales::counts_of_sums() const {
     for (size_t col = 0; col < kZero; ++col) counts[row + col] += rows[row] * cols[col];
   }
   return counts;
-}
-
-void LineScales::fill(Range range, std::span<const uint8_t> of_sum, std::span<uint8_t> out) const {
-  for_rows(range, [&](size_t at, size_t count, uint8_t row, const uint8_t* cols) {
-    if (cols == nullptr || row == kZero) {
-      std::fill_n(out.data() + at, count, row == kZero ? kZeroScale : of_sum[0]);
-      return;
-    }
-    std::array<uint8_t, kClasses> of_col;
-    for (uint8_t col = 0; col < kZero; ++col) of_col[col] = of_sum[row + col];
-    of_col[kZero] = kZeroScale;
-    for (size_t i = 0; i < count; ++i) out[at + i] = of_col[cols[i]];
-  });
 }
 
 }  // namespace gradcodec

@@ -1,9 +1,11 @@
 // How large a tensor's values are expected to be: classes of its rows and columns (its first axis, and the others
 // together), half octaves of their mean magnitude. For the coder `model`, and for steps that follow the scale.
-// spec/schemes/line_scales.md has the bytes.
+// spec/line_scales.md has the bytes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,13 +25,15 @@ class LineScales {
   static constexpr uint8_t kZero = 31;      // or that all its values are 0
   static constexpr uint32_t kSums = 61;     // of the classes of a row and a column that are not 0
 
+  static constexpr uint64_t kWorth = 16;  // elements for each line, at least: else they are all one class
+
   // Reads the tensor once. Irregular values count as 0. Float64 sums in a written order, as scan.h has them: by chunks,
   // of a row as its stretches lie in them. Lines are told apart if inputs.rows says that there are rows, and both kinds
   // are long enough to pay.
-  static LineScales measure(const Tensor& tensor, const Inputs& inputs);
+  static LineScales measure(const Tensor& tensor, const Inputs& inputs, uint64_t worth = kWorth);
 
   // Takes what write wrote, of a tensor of inputs.size and inputs.rows. Throws Error(bad_input).
-  static LineScales restore(ByteReader& stored, const Inputs& inputs);
+  static LineScales restore(ByteReader& stored, const Inputs& inputs, uint64_t worth = kWorth);
 
   // The base as a whole number, 2 z or -2 z - 1 as a varint; then the classes, if lines may be told apart.
   void write(Bytes& out) const;
@@ -40,12 +44,15 @@ class LineScales {
   // The largest scale over the step in sixteenths of an octave: that of a row and a column of class 0. A sum of classes
   // k means 8 k less.
   int32_t base() const { return base_; }
-  void set_base(int32_t base) { base_ = base; }
+
+  // Of one step: whether telling lines apart, and storing that, is expected to take fewer bits than not to. After
+  // measure and set_step.
+  bool lines_pay() const;
+
+  // All elements are of one class from here on, the mean's. After measure; before set_step.
+  void forget_lines();
 
   bool has_lines() const { return !row_classes_.empty(); }
-
-  // The base for a step of 1, in units of 2^-16 octaves; after measure.
-  int64_t base_of_unit() const { return base_of_unit_; }
 
   // How many elements have each sum of classes, kSums numbers; of no scale, those left. One class: all are sum 0.
   std::vector<uint64_t> counts_of_sums() const;
@@ -64,8 +71,20 @@ class LineScales {
     }
   }
 
-  // Stream::scales of the elements `range`: of_sum[row class + column class], kZeroScale where either is kZero.
-  void fill(Range range, std::span<const uint8_t> of_sum, std::span<uint8_t> out) const;
+  // of_sum[row class + column class] of the elements `range`, `zero` where either is kZero.
+  template <typename T>
+  void fill(Range range, std::span<const T> of_sum, T zero, std::span<T> out) const {
+    for_rows(range, [&](size_t at, size_t count, uint8_t row, const uint8_t* cols) {
+      if (cols == nullptr || row == kZero) {
+        std::fill_n(out.data() + at, count, row == kZero ? zero : of_sum[0]);
+        return;
+      }
+      std::array<T, kClasses> of_col;
+      for (uint8_t col = 0; col < kZero; ++col) of_col[col] = of_sum[row + col];
+      of_col[kZero] = zero;
+      for (size_t i = 0; i < count; ++i) out[at + i] = of_col[cols[i]];
+    });
+  }
 
  private:
   static constexpr const uint8_t* kNoClasses = nullptr;
@@ -74,7 +93,7 @@ class LineScales {
 
   uint64_t size_ = 0, rows_ = 0;  // rows_ 0: lines cannot be told apart
   int32_t base_ = 0;
-  int64_t base_of_unit_ = 0;
+  int64_t base_of_unit_ = 0, mean_of_unit_ = 0;
   std::vector<uint8_t> row_classes_, col_classes_;  // empty: all is one class
 };
 

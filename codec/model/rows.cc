@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/model/rows.h"
 
+#include "codec/rans/code_length.h"
+
 namespace gradcodec {
 namespace {
 
@@ -80,7 +82,85 @@ ModelStarts make_starts(uint32_t law) {
   return starts;
 }
 
+std::vector<uint32_t> make_infos(uint32_t law) {
+  const ModelStarts& starts = model_starts(law);
+  std::vector<uint32_t> infos(starts.size());
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const auto token = static_cast<uint32_t>(i % kModelTokens);
+    infos[i] = model_info(starts.data() + (i - token), token);
+  }
+  return infos;
+}
+
+// An even dither is in class b with probability w / 2^23.
+uint64_t width_of(uint32_t dither_class) {
+  return dither_class == 0 ? 40960 : uint64_t{1} << ((dither_class + 60) / 4 - 2);
+}
+
+std::array<uint32_t, kScaleClasses + 1> make_bits() {
+  std::array<uint32_t, kScaleClasses + 1> bits = {};
+  const ModelStarts& starts = model_starts(0);
+  for (uint32_t scale = 0; scale < kScaleClasses; ++scale) {
+    uint64_t sum = 0;
+    for (uint32_t dither = 0; dither < kernels::kDitherClasses; ++dither) {
+      const uint16_t* row = starts.data() + (size_t{scale} * kernels::kDitherClasses + dither) * kModelTokens;
+      uint64_t of_row = 0;
+      for (uint32_t token = 0; token < kModelTokens; ++token) {
+        const uint32_t frequency = model_info(row, token) >> 16;
+        if (frequency == 0) continue;
+        of_row += frequency * (uint64_t{kModelPrecision << kLengthBits} - fixed_log2(frequency));
+      }
+      sum += width_of(dither) * (of_row >> kModelPrecision);
+    }
+    bits[scale] = static_cast<uint32_t>(sum >> 23) + (model_raw_count(scale) << kLengthBits);
+  }
+  return bits;
+}
+
 }  // namespace
+
+uint32_t model_bits(uint32_t scale_class) {
+  static const std::array<uint32_t, kScaleClasses + 1> bits = make_bits();
+  return bits[scale_class];
+}
+
+uint64_t mixed_bits(const std::array<uint64_t, kScaleClasses + 1>& counts) {
+  constexpr uint32_t kParts = 16;  // of 2^15, beside
+  const ModelStarts& starts = model_starts(0);
+  uint64_t total = 0, known = 0;
+  for (uint32_t scale = 0; scale <= kZeroScale; ++scale) {
+    if (model_raw_count(scale) == 0) total += counts[scale];
+    if (model_raw_count(scale) != 0) known += counts[scale] * model_bits(scale);
+  }
+  if (total == 0) return known;
+  uint32_t shift = 0;  // so that no sum passes 2^63
+  while (total >> shift >= uint64_t{1} << 32) ++shift;
+  const uint64_t parts = total >> shift;
+  uint64_t sum = 0;
+  for (uint32_t dither = 0; dither < kernels::kDitherClasses; ++dither) {
+    std::array<uint64_t, kModelTokens> mixture = {};
+    for (uint32_t scale = 0; scale <= kZeroScale; ++scale) {
+      if (counts[scale] >> shift == 0 || model_raw_count(scale) != 0) continue;
+      const uint16_t* row = starts.data() + (size_t{scale} * kernels::kDitherClasses + dither) * kModelTokens;
+      for (uint32_t token = 0; token < kModelTokens; ++token) {
+        mixture[token] += (counts[scale] >> shift) * (model_info(row, token) >> 16);
+      }
+    }
+    uint64_t of_dither = 0;
+    for (const uint64_t weight : mixture) {
+      const uint64_t share = (weight / parts << kParts) + (weight % parts << kParts) / parts;  // of 2^31
+      if (share > 0) of_dither += share * ((uint64_t{31} << kLengthBits) - fixed_log2(static_cast<uint32_t>(share)));
+    }
+    sum += width_of(dither) * (of_dither >> 31);
+  }
+  return known + total * (sum >> 23);
+}
+
+const std::vector<uint32_t>& model_infos(uint32_t law) {
+  static const std::array<std::vector<uint32_t>, kLaws> tables = {make_infos(0), make_infos(1), make_infos(2),
+                                                                  make_infos(3)};
+  return tables[law];
+}
 
 const ModelStarts& model_starts(uint32_t law) {
   static const std::array<ModelStarts, kLaws> tables = {make_starts(0), make_starts(1), make_starts(2), make_starts(3)};

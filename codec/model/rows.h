@@ -22,6 +22,11 @@ inline constexpr uint32_t kModelEscape = 31;
 inline constexpr uint32_t kModelPrecision = 15;
 inline constexpr uint32_t kModelRows = (kScaleClasses + 1) * kernels::kDitherClasses;  // class * 32 + dither's class
 
+// The class of a scale that is `sixteenths` of octaves over the step.
+constexpr uint8_t scale_class_of(int32_t sixteenths) {
+  return static_cast<uint8_t>(std::clamp(((sixteenths + 2) >> 2) + 32, 0, static_cast<int32_t>(kScaleClasses) - 1));
+}
+
 // Low bits of q that stand beside its token, above a scale of 3 steps: at most 10.
 constexpr uint32_t model_raw_count(uint32_t scale_class) {
   return scale_class <= 38 || scale_class >= kScaleClasses ? 0 : (scale_class - 38 + 3) / 4;
@@ -52,7 +57,17 @@ constexpr uint32_t moved_scale(uint32_t scale_class, int32_t offset) {
 using ModelStarts = std::vector<uint16_t>;
 const ModelStarts& model_starts(uint32_t law);
 
-// Frequency << 16 | start of a token.
+// Bits that a normal value of this scale takes, in units of 2^-16: what is expected, whatever the dither is.
+uint32_t model_bits(uint32_t scale_class);
+
+// Bits, in the same units, that as many values of each class take if it is not known which value is of which class.
+// Those with raw bits count as if it were.
+uint64_t mixed_bits(const std::array<uint64_t, kScaleClasses + 1>& counts);
+
+// Frequency << 16 | start of each token: [row * 32 + token].
+const std::vector<uint32_t>& model_infos(uint32_t law);
+
+// The same of one token.
 inline uint32_t model_info(const uint16_t* row, uint32_t token) {
   const uint32_t start = row[token], end = token + 1 < kModelTokens ? row[token + 1] : 1u << kModelPrecision;
   return (end - start) << 16 | start;

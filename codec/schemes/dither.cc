@@ -14,7 +14,7 @@
 namespace gradcodec {
 namespace {
 
-constexpr std::array<ParamSpec, 3> kParams = {{
+constexpr std::array<ParamSpec, 4> kParams = {{
     {.kind = ParamSpec::real,
      .name = "nmse",
      .help = "expected squared error over squared norm, of each tensor or bucket",
@@ -27,9 +27,18 @@ constexpr std::array<ParamSpec, 3> kParams = {{
      .min = 1e-37,
      .max = 1e37},
     kBucketParam,
+    {.kind = ParamSpec::choice,
+     .name = "steps",
+     .help =
+         "one step for the tensor, or steps that follow the scale of rows and columns: fewer bits for the same nmse",
+     .choices = "one|class",
+     .fallback = "one",
+     .decoder_needs = true},
 }};
 
 uint64_t bucket_of(const Params& params) { return static_cast<uint64_t>(integer_of(params, "bucket")); }
+
+bool by_class(const Params& params) { return choice_of(params, "steps") == "class"; }
 
 class Dither final : public Scheme {
  public:
@@ -50,6 +59,9 @@ class Dither final : public Scheme {
     const bool step = params.count("step") != 0;
     if (encoding && nmse == step) throw Error(Exit::usage, "give either 'nmse' or 'step'");
     if (step && bucket_of(params) != 0) throw Error(Exit::usage, "'bucket' means nothing where 'step' is given");
+    if (!by_class(params)) return;
+    if (bucket_of(params) != 0) throw Error(Exit::usage, "'bucket' means nothing with 'steps=class'");
+    if (encoding && !nmse) throw Error(Exit::usage, "'steps=class' needs 'nmse': the steps follow from it");
   }
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Params& params, const Inputs& inputs) const override {
@@ -64,20 +76,27 @@ class Dither final : public Scheme {
     const Extent& extent = energy.extent;
     StepRule rule;
     Reach reach;
-    if (layout.bucket == 0) {
+    layout.by_class = by_class(params);
+    if (layout.by_class && energy.squares > 0) {
+      LineScales scales = LineScales::measure(tensor, inputs);
+      layout.step = fit_class_steps(scales, energy.squares, nmse);
+      layout.scales = std::make_shared<const LineScales>(std::move(scales));
+      reach = reach_by_class(tensor, inputs, layout);
+    } else if (layout.bucket == 0) {
       layout.step = step_of(params, nmse, energy, tensor.size());
       reach.max_level = level_for(extent.max, layout.step);
     } else {
       rule = [nmse](std::span<const float> x) { return step_for_nmse(squares_of(x), x.size(), nmse); };
     }
     // One more pass where each bucket has its own step, or where the largest value is one to set aside.
-    if (layout.bucket != 0 || reach.max_level == kMaxLevel) reach = reach_of(tensor, inputs, layout, rule);
+    if (!layout.by_class && (layout.bucket != 0 || reach.max_level == kMaxLevel))
+      reach = reach_of(tensor, inputs, layout, rule);
     layout.max_level = reach.max_level;
     GridChoice choice;
     choice.exceptions = extent.irregular > 0 || reach.exceeded;
     choice.rule = std::move(rule);
-    // Steps are rounded to float32, sums to float64.
-    if (relative) choice.omega = nmse * (1 + 0x1p-22);
+    // Steps are rounded to float32, by class twice; sums to float64.
+    if (relative) choice.omega = nmse * (1 + (layout.by_class ? 0x1p-21 : 0x1p-22));
     return std::make_unique<GridEncoder>(tensor, layout, inputs, std::move(choice));
   }
 
@@ -85,6 +104,7 @@ class Dither final : public Scheme {
     GridLayout layout;
     layout.bucket = bucket_of(params);
     layout.stores_level = true;
+    layout.by_class = by_class(params);
     return GridDecoder::restore(layout, stored, inputs);
   }
 

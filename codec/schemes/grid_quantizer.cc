@@ -41,22 +41,23 @@ void nearest_encode(std::span<const float> x, kernels::Lattice lattice, uint16_t
   if (decoded != nullptr) kernels::half_dither_decode(symbols, x.size(), lattice, decoded);
 }
 
-// Whether scales are stored: for a coder that takes them, where there is one step, and not every value is 0.
+// Whether scales are stored: for steps that follow them or a coder that takes them, where there is one step, and not
+// every value is 0.
 bool stores_scales(const GridLayout& layout, const Inputs& inputs) {
-  return inputs.scales && layout.bucket == 0 && layout.step > 0 && layout.rounding != Rounding::nearest;
+  return (inputs.scales || layout.by_class) && layout.bucket == 0 && layout.step > 0 &&
+         layout.rounding != Rounding::nearest;
 }
 
 GridLayout with_scales(GridLayout layout, const Tensor& tensor, const Inputs& inputs) {
-  if (!stores_scales(layout, inputs)) return layout;
+  if (!stores_scales(layout, inputs) || layout.scales) return layout;
   LineScales scales = LineScales::measure(tensor, inputs);
   scales.set_step(static_cast<double>(layout.step));
+  if (!scales.lines_pay()) {
+    scales.forget_lines();
+    scales.set_step(static_cast<double>(layout.step));
+  }
   layout.scales = std::make_shared<const LineScales>(std::move(scales));
   return layout;
-}
-
-// Stream::scales of a scale that is `sixteenths` of octaves over the step.
-uint8_t scale_class(int32_t sixteenths) {
-  return static_cast<uint8_t>(std::clamp(((sixteenths + 2) >> 2) + 32, 0, static_cast<int32_t>(kScaleClasses) - 1));
 }
 
 }  // namespace
@@ -123,6 +124,31 @@ Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& lay
   return reach;
 }
 
+Reach reach_by_class(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout) {
+  const GridDecoder decoder(layout, inputs);
+  const auto look = [&](Range range, std::span<const float> x) {
+    Reach chunk;
+    double most = 0;
+    decoder.for_steps(range, [&](size_t at, std::span<const float> steps) {
+      for (size_t i = 0; i < steps.size(); ++i) {
+        const double size = std::fabs(static_cast<double>(x[at + i])), step = static_cast<double>(steps[i]);
+        if (step == 0 || !(size <= 0x1p126)) continue;
+        const double ratio = size / step;  // an integer only if it is one, as in level_for
+        if (ratio > kMaxLevel) chunk.exceeded = true;
+        if (ratio <= kMaxLevel) most = std::max(most, ratio);
+      }
+    });
+    chunk.max_level = static_cast<uint32_t>(std::ceil(most));
+    return chunk;
+  };
+  Reach reach;
+  scan_chunks(tensor, inputs, look, [&](const Reach& chunk) {
+    reach.max_level = std::max(reach.max_level, chunk.max_level);
+    reach.exceeded |= chunk.exceeded;
+  });
+  return reach;
+}
+
 float step_for_nmse(double squares, uint64_t n, double nmse) {
   if (squares == 0) return 0;
   return clamp_step(std::sqrt(12.0 * nmse * (squares / static_cast<double>(n))));
@@ -136,7 +162,9 @@ uint32_t level_for(float magnitude, float step) {
 }
 
 GridDecoder::GridDecoder(const GridLayout& layout, const Inputs& inputs)
-    : layout_(layout), draws_(inputs.random.draws(Purpose::rounding, inputs.stage)) {}
+    : layout_(layout), draws_(inputs.random.draws(Purpose::rounding, inputs.stage)) {
+  if (by_class()) steps_ = class_steps(layout_.step, layout_.scales->base());
+}
 
 std::unique_ptr<Decoder> GridDecoder::restore(GridLayout layout, ByteReader& stored, const Inputs& inputs) {
   if (layout.stores_layout) {
@@ -189,6 +217,7 @@ std::string GridDecoder::describe() const {
   if (layout_.stores_layout && layout_.bucket != 0) layout += "buckets of " + std::to_string(layout_.bucket) + ", ";
   const std::string step =
       layout_.bucket == 0 ? "step " + number_text(static_cast<double>(layout_.step), 4) : "a step a bucket";
+  if (by_class()) layout += "by class, largest ";
   return layout + step + ", M " + std::to_string(layout_.max_level);
 }
 
@@ -199,12 +228,40 @@ void GridDecoder::contexts(const Code&, size_t, Range range, std::span<uint16_t>
 void GridDecoder::scales(const Code&, size_t, Range range, std::span<uint8_t> out) const {
   std::array<uint8_t, LineScales::kSums> of_sum;
   for (uint32_t sum = 0; sum < LineScales::kSums; ++sum) {
-    of_sum[sum] = scale_class(layout_.scales->base() - 8 * static_cast<int32_t>(sum));
+    const int32_t sixteenths = layout_.scales->base() - 8 * static_cast<int32_t>(sum);
+    of_sum[sum] = scale_class_of(sixteenths + (layout_.by_class ? step_drop(sixteenths) : 0));
   }
-  layout_.scales->fill(range, of_sum, out);
+  layout_.scales->fill<uint8_t>(range, of_sum, kZeroScale, out);
+}
+
+void GridDecoder::for_steps(Range range,
+                            const std::function<void(size_t at, std::span<const float> steps)>& visit) const {
+  constexpr uint64_t kPiece = 4096;
+  std::array<float, kPiece> steps;
+  for (uint64_t at = 0; at < range.count; at += kPiece) {
+    const std::span<float> piece = std::span(steps).first(static_cast<size_t>(std::min(kPiece, range.count - at)));
+    layout_.scales->fill<float>({range.first + at, piece.size()}, steps_, 0.0F, piece);
+    visit(static_cast<size_t>(at), piece);
+  }
+}
+
+void GridDecoder::decode_by_class(const Code& code, Range range, std::span<float> out) const {
+  const uint16_t* const symbols = code.streams[0].symbols.data();
+  for_steps(range, [&](size_t at, std::span<const float> steps) {
+    bool is_wrong = false;
+    for (size_t i = 0; i < steps.size(); ++i) is_wrong |= steps[i] == 0 && symbols[at + i] != layout_.max_level;
+    if (is_wrong) throw Error(Exit::bad_input, "the chunk has a symbol that is not 0 where the step is 0");
+    kernels::dither_decode_steps(symbols + at, steps.data(), steps.size(), draws_, range.first + at, layout_.max_level,
+                                 out.data() + at);
+  });
 }
 
 void GridDecoder::decode(const Code& code, Range range, std::span<float> out) const {
+  if (by_class()) {
+    decode_by_class(code, range, out);
+    check_exceptions(code, range, 1);
+    return put_back(code.exceptions, out);
+  }
   const std::vector<uint16_t>& symbols = code.streams[0].symbols;
   const uint64_t run = layout_.bucket == 0 ? range.count : layout_.bucket;
   for (uint64_t at = 0; at < range.count; at += run) {
@@ -228,7 +285,7 @@ void GridDecoder::decode(const Code& code, Range range, std::span<float> out) co
       kernels::half_dither_decode(symbols.data() + at, len, lattice, out.data() + at);
     }
   }
-  check_exceptions(code, run);
+  check_exceptions(code, range, run);
   put_back(code.exceptions, out);
 }
 
@@ -239,9 +296,17 @@ void GridDecoder::add_symbols(const Code& code, int32_t weight, std::span<int32_
   for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * (int32_t{symbols[i]} - zero);
 }
 
-void GridDecoder::check_exceptions(const Code& code, uint64_t run) const {
+float GridDecoder::step_of(const Code& code, Range range, uint64_t run, uint64_t index) const {
+  if (layout_.bucket != 0) return step_at(code.params, index / run);
+  if (!by_class()) return layout_.step;
+  std::array<float, 1> step;
+  layout_.scales->fill<float>({range.first + index, 1}, steps_, 0.0F, step);
+  return step[0];
+}
+
+void GridDecoder::check_exceptions(const Code& code, Range range, uint64_t run) const {
   for (const Exception& exception : code.exceptions) {
-    const float step = layout_.bucket == 0 ? layout_.step : step_at(code.params, exception.index / run);
+    const float step = step_of(code, range, run, exception.index);
     // Only a step that was not chosen for the range leaves regular values beyond the last level.
     const bool bounded = layout_.stores_level && !layout_.reaches_all && step > 0;
     const double limit = bounded ? limit_of(step) : std::numeric_limits<double>::infinity();
@@ -261,15 +326,21 @@ Law GridDecoder::law_of(float target, double step) const {
 
 // What lies beyond the last level has no law: it decodes to less than it is.
 void GridDecoder::laws(const Code& code, Range range, std::span<const float> target, std::span<Law> laws) const {
-  const uint64_t run = layout_.bucket == 0 ? range.count : layout_.bucket;
-  for (uint64_t at = 0; at < range.count; at += run) {
-    const auto step = static_cast<double>(layout_.bucket == 0 ? layout_.step : step_at(code.params, at / run));
+  const auto set_laws = [&](size_t i, double step) {
     const double limit = step * layout_.max_level;  // exact: 24 bits times 15
+    laws[i] = law_of(target[i], step);
+    if (!(std::fabs(static_cast<double>(target[i])) <= limit)) laws[i].kind = Law::outside;
+  };
+  if (by_class()) {
+    for_steps(range, [&](size_t at, std::span<const float> steps) {
+      for (size_t i = 0; i < steps.size(); ++i) set_laws(at + i, static_cast<double>(steps[i]));
+    });
+  }
+  const uint64_t run = layout_.bucket == 0 ? range.count : layout_.bucket;
+  for (uint64_t at = 0; at < range.count && !by_class(); at += run) {
+    const auto step = static_cast<double>(layout_.bucket == 0 ? layout_.step : step_at(code.params, at / run));
     const uint64_t end = std::min(range.count, at + run);
-    for (size_t i = static_cast<size_t>(at); i < end; ++i) {
-      laws[i] = law_of(target[i], step);
-      if (!(std::fabs(static_cast<double>(target[i])) <= limit)) laws[i].kind = Law::outside;
-    }
+    for (size_t i = static_cast<size_t>(at); i < end; ++i) set_laws(i, step);
   }
   for (const Exception& exception : code.exceptions) laws[static_cast<size_t>(exception.index)] = Law::at(0);
 }
@@ -319,6 +390,15 @@ void GridEncoder::encode_run(std::span<const float> x, Range range, float step, 
   }
 }
 
+void GridEncoder::encode_by_class(std::span<const float> x, Range range, Code& code, std::span<float> decoded) const {
+  decoder_.for_steps(range, [&](size_t at, std::span<const float> steps) {
+    for (size_t i = 0; i < steps.size() && choice_.exceptions; ++i) set_aside_from(code, at + i, 1, steps[i]);
+    kernels::dither_encode_steps(x.data() + at, steps.data(), steps.size(), decoder_.draws(), range.first + at,
+                                 decoder_.layout().max_level, code.streams[0].symbols.data() + at,
+                                 decoded.empty() ? nullptr : decoded.data() + at);
+  });
+}
+
 void GridEncoder::encode(Range range, Code& code, std::span<float> decoded) const {
   const GridLayout& layout = decoder_.layout();
   const auto len = static_cast<size_t>(range.count);
@@ -328,8 +408,10 @@ void GridEncoder::encode(Range range, Code& code, std::span<float> decoded) cons
   code.streams[0].alphabet = 2 * layout.max_level + 1;
   code.streams[0].symbols.resize(len);
   const std::span<const float> x = read(range, code);
+  const bool by_class = decoder_.by_class();
+  if (by_class) encode_by_class(x, range, code, decoded);
   const size_t run = layout.bucket == 0 ? len : static_cast<size_t>(layout.bucket);
-  for (size_t at = 0; at < len; at += run) {
+  for (size_t at = 0; at < len && !by_class; at += run) {
     const size_t count = std::min(run, len - at);
     const float step = layout.bucket == 0 ? layout.step : choice_.rule(x.subspan(at, count));
     if (layout.bucket != 0) put(code.params, step);
@@ -355,9 +437,37 @@ Promise GridEncoder::declared(double variance, float largest, bool raised) const
   return promise;
 }
 
+Promise GridEncoder::promise_by_class() const {
+  double variance = 0;
+  float largest = 0;
+  bool raised = false;
+  Code code;
+  for (uint64_t i = 0; i < chunks_.count(); ++i) {
+    code.exceptions.clear();
+    const std::span<const float> x = choice_.exceptions ? read(chunks_[i], code) : std::span<const float>();
+    double part = 0;
+    decoder_.for_steps(chunks_[i], [&](size_t at, std::span<const float> steps) {
+      for (size_t j = 0; j < steps.size(); ++j) {
+        const auto step = static_cast<double>(steps[j]);
+        part += step * step / 12;
+        largest = std::max(largest, steps[j]);
+        raised |= steps[j] == kMinStep;
+        if (!x.empty()) set_aside_from(code, at + j, 1, steps[j]);
+      }
+    });
+    for (const Exception& exception : code.exceptions) {
+      const auto step = static_cast<double>(decoder_.step_of(code, chunks_[i], 1, exception.index));
+      part -= step * step / 12;
+    }
+    variance += part;
+  }
+  return declared(variance, largest, raised);
+}
+
 // Exceptions have no error, and neither has what a step of 0 stands for.
 Promise GridEncoder::promise() const {
   const GridLayout& layout = decoder_.layout();
+  if (decoder_.by_class()) return promise_by_class();
   const bool by_value = layout.rounding != Rounding::subtractive;
   if (layout.bucket == 0 && !choice_.exceptions && !by_value) {
     const auto step = static_cast<double>(layout.step);

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include "codec/model/class_steps.h"
 #include "codec/model/line_scales.h"
 #include "codec/scan.h"
 #include "codec/scheme.h"
@@ -45,7 +46,8 @@ struct GridLayout {
   bool reaches_all = false;    // the step is chosen for the range, though M is stored: no regular value is set aside
   float step = 0;              // of the whole tensor, if bucket is 0
   Rounding rounding = Rounding::subtractive;
-  std::shared_ptr<const LineScales> scales = {};  // for coders that take them; null: none
+  bool by_class = false;  // steps follow the scale of rows and columns, and `step` is that of large scales; no bucket
+  std::shared_ptr<const LineScales> scales = {};  // for steps by class, or coders that take them; null: none
 };
 
 // A step of a bucket from its values, irregular ones replaced by 0; 0 only if all are 0.
@@ -84,6 +86,9 @@ struct Reach {
 // One pass. With a step a bucket it is `rule` that says them, else layout.step is the tensor's.
 Reach reach_of(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout, const StepRule& rule);
 
+// The same where steps go by class; layout.scales and layout.step are set.
+Reach reach_by_class(const Tensor& tensor, const Inputs& inputs, const GridLayout& layout);
+
 class GridDecoder final : public Decoder, public Summable {
  public:
   GridDecoder(const GridLayout& layout, const Inputs& inputs);
@@ -109,14 +114,24 @@ class GridDecoder final : public Decoder, public Summable {
 
   Law law_of(float target, double step) const;  // of a value that is no exception
 
+  // The step of an element of the chunk `range`, whose buckets have `run` elements.
+  float step_of(const Code& code, Range range, uint64_t run, uint64_t index) const;
+  bool by_class() const { return layout_.by_class && layout_.step > 0; }
+
+  // Calls visit(at, steps) for pieces of a chunk, in order, whose elements from `at` on have these steps, where steps
+  // go by class.
+  void for_steps(Range range, const std::function<void(size_t at, std::span<const float> steps)>& visit) const;
+
   const GridLayout& layout() const { return layout_; }
   const kernels::Draws& draws() const { return draws_; }
 
  private:
-  void check_exceptions(const Code& code, uint64_t run) const;
+  void check_exceptions(const Code& code, Range range, uint64_t run) const;
+  void decode_by_class(const Code& code, Range range, std::span<float> out) const;
 
   GridLayout layout_;
   kernels::Draws draws_;
+  ClassSteps steps_ = {};
 };
 
 // The values of a tensor, limited to [-clip, clip]; NaN and infinities are as they were.
@@ -154,6 +169,8 @@ class GridEncoder final : public Encoder {
   double variance_of(std::span<const float> values, double step) const;
   Promise declared(double variance, float largest, bool raised) const;
   void set_aside_from(Code& code, size_t at, size_t count, float step) const;
+  void encode_by_class(std::span<const float> x, Range range, Code& code, std::span<float> decoded) const;
+  Promise promise_by_class() const;
   void encode_run(std::span<const float> x, Range range, float step, Code& code, size_t at,
                   std::span<float> decoded) const;
 

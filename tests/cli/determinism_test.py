@@ -63,6 +63,7 @@ class Determinism(support.CliTest):
         source = self.npz(self.tensors)
         coded = [(scheme, "pack") for scheme in SCHEMES]
         coded += [(scheme, "rans-dither") for scheme in ("dqsg:levels=3", "dqsg:levels=65535", "dither:nmse=0.1")]
+        coded += [(scheme, "model") for scheme in ("dqsg:levels=3", "dither:nmse=1e-5", "dither:nmse=0.1,steps=class")]
         for scheme, coder in coded:
             environments = {t: {"GRADCODEC_KERNELS": t} for t in [*targets, ""]}
             self.assert_all_equal({(scheme, coder, t): self.outcomes(source, scheme, "--coder", coder, env=env)

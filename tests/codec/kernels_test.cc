@@ -591,3 +591,43 @@ TEST_CASE("a value exactly at its threshold among levels stays nearer zero on ev
     }
   }
 }
+
+TEST_CASE("dither with a step for each element: as with one step where it is that, and 0 where it is 0") {
+  for (const uint32_t max_level : {1u, 127u, 128u, 32767u}) {
+    const size_t most = 4099;
+    std::vector<float> x = lattice_floats(most, {0.37f, max_level}), steps(most, 0.37f);
+    for (size_t i = 0; i < most; ++i) {
+      const float scales[] = {1.0f, 0x1p-20f, 3.0f, 0.0f};
+      x[i] *= scales[i % 4];
+      steps[i] *= scales[i % 4];
+    }
+    std::vector<uint16_t> symbols(most);
+    std::vector<float> decoded(most);
+    kernels::scalar::dither_encode_steps(x.data(), steps.data(), most, kDraws, 5, max_level, symbols.data(),
+                                         decoded.data());
+    for (size_t i = 0; i < most; ++i) {
+      uint16_t symbol;
+      float value;
+      kernels::scalar::dither_encode(&x[i], 1, kDraws, 5 + i, {steps[i], max_level}, &symbol, &value);
+      REQUIRE(symbols[i] == symbol);
+      REQUIRE(same_bits(&decoded[i], &value, 1));
+    }
+    for (const auto& target : kernels::available_targets()) {
+      const WithTarget with(target);
+      for (const size_t n : lengths()) {
+        if (n > most) continue;
+        INFO(target << ", M " << max_level << ", " << n);
+        Guarded<uint16_t> got(n, 1), got_alone(n, 0);
+        Guarded<float> got_decoded(n, 1), got_later(n, 0);
+        kernels::dither_encode_steps(x.data(), steps.data(), n, kDraws, 5, max_level, got.data(), got_decoded.data());
+        kernels::dither_encode_steps(x.data(), steps.data(), n, kDraws, 5, max_level, got_alone.data(), nullptr);
+        kernels::dither_decode_steps(symbols.data(), steps.data(), n, kDraws, 5, max_level, got_later.data());
+        REQUIRE(same_bits(got.data(), symbols.data(), n));
+        REQUIRE(same_bits(got_alone.data(), symbols.data(), n));
+        REQUIRE(same_bits(got_decoded.data(), decoded.data(), n));
+        REQUIRE(same_bits(got_later.data(), decoded.data(), n));
+        REQUIRE((got.intact() && got_alone.intact() && got_decoded.intact() && got_later.intact()));
+      }
+    }
+  }
+}

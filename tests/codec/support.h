@@ -49,6 +49,7 @@ inline RoundTrip round_trip(const Tensor& tensor, const SchemeChoice& coding, co
   const Random random(id, ordinal);
   Inputs inputs{random, kFirstStage, chunk_len, nonfinite};
   inputs.size = tensor.size();
+  inputs.rows = rows_of(tensor.shape());
   if (coding.takes_side()) inputs.side = &tensor;
   const auto encoder = coding.prepare(tensor, inputs);
   RoundTrip out;

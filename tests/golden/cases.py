@@ -29,6 +29,7 @@ KEEP = "--nonfinite=keep"
 NEAR = "dither-0.001"  # to real.npz
 ZSTD = ["--coder=zstd", PACK[1]]
 RANS, RANS_DITHER, ELIAS = (["--coder=" + name, PACK[1]] for name in ("rans", "rans-dither", "elias"))
+MODEL = ["--coder=model", PACK[1]]
 CODERS = {"pack": PACK, "zstd": ZSTD, "elias": ELIAS, "rans": RANS, "rans-dither": RANS_DITHER}
 # By every coder.
 EVERY = [("raw", "raw"), ("dqsg", "dqsg:levels=3"), ("dqsg-bucket", "dqsg:levels=257,bucket=100"),
@@ -107,6 +108,17 @@ CASES = [
     case("rans-dither-dqsg", "real.npz", "--scheme=dqsg:levels=3", coder=RANS_DITHER),
     case("rans-dither-nmse", "real.npz", "--scheme=dither:nmse=0.1", coder=RANS_DITHER),
     case("rans-dither-chunks", "long.npy", "--scheme=dqsg:levels=5,bucket=1000", "--chunk-log2=12", coder=RANS_DITHER),
+    *[case(f"model-{n}", s, "--scheme=" + t, *o, coder=MODEL)
+      for n, s, t, o in [("dqsg", "real.npz", "dqsg:levels=3", ()), ("nmse", "real.npz", "dither:nmse=0.1", ()),
+                         ("fine", "real.npz", "dither:nmse=1e-5", ()), ("half", "real.npz", "qsgd:s=4", ()),
+                         ("rows", "matrix.npy", "dither:nmse=0.1", ("--chunk-log2=12",)),
+                         ("special", "special.npz", "dither:nmse=0.1", (KEEP,)),
+                         ("without-scales", "real.npz", "nuqsgd:s=3", ()),
+                         ("below", "real.npz", "topk:k=20%/dqsg:levels=5", ()),
+                         ("class", "matrix.npy", "dither:nmse=0.03,steps=class", ("--chunk-log2=12",)),
+                         ("class-special", "special.npz", "dither:nmse=0.1,steps=class", (KEEP,))]],
+    case("class-pack", "matrix.npy", "--scheme=dither:nmse=0.5,steps=class"),
+    case("model-bare", "real.npz", "--scheme=dqsg:levels=3", coder=MODEL, bare="model-dqsg"),
     *[case("choose-" + n, "real.npz", "--scheme=choose:" + s, coder=RANS_DITHER)
       for n, s in [("nmse", "nmse=0.1"), ("large-nmse", "nmse=4"), ("bits", "bits=2"), ("few-bits", "bits=0.3")]],
     case("choose-rows", "rows.npy", "--scheme=choose:nmse=0.01", "--chunk-log2=12", coder=RANS_DITHER),

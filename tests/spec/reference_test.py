@@ -23,11 +23,12 @@ from reference.reading import Damaged, Refused, Usage
 
 VECTORS = vectors.all_vectors()
 EXAMPLES = examples.read_examples()
-CODERS = ("pack", "zstd", "elias", "rans", "rans-dither")
+CODERS = ("pack", "zstd", "elias", "rans", "rans-dither", "model")
 ALL_CODERS = ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01", "multiscale:bits=6-10",
               "topk:k=20%", "randk:k=30%/dither:nmse=0.1")
 SCHEMES = ALL_CODERS + (
-    "choose:nmse=0.1", "choose:nmse=3", "choose:bits=1", "dither:nmse=0.5,bucket=4096", "dither:step=1e-3",
+    "choose:nmse=0.1", "choose:nmse=3", "choose:bits=1", "dither:nmse=0.5,bucket=4096", "dither:nmse=0.1,steps=class",
+    "dither:step=1e-3",
     "dqsg:levels=5,clip=1", "lattice:kind=d4,nmse=0.1", "lattice:kind=a2,nmse=0.1", "lattice:nmse=0.001",
     "rotate:block=64/dither:nmse=0.1", "rotate:shared=yes/rotate:block=2/dqsg:levels=5", "rotate:block=8/topk:k=20%",
     "drive", "eden:bits=3,block=128", "rotq:bits=2", "randk:k=30%/rotate:block=16/dqsg:levels=5",
@@ -125,7 +126,7 @@ class Schemes(Case):
     def coders(scheme):
         if scheme.startswith("bq"):
             return ("pack",)
-        return CODERS if scheme in ALL_CODERS else (("rans-dither",) + CODERS)[SCHEMES.index(scheme) % 6:][:1]
+        return CODERS if scheme in ALL_CODERS else (("rans-dither",) + CODERS)[SCHEMES.index(scheme) % 7:][:1]
 
     def compress(self, dump, scheme, coder, *options):
         self.run_program("compress", dump, "-o", "x.gradz", "--scheme", scheme, "--coder", coder, "--seed", "5",

@@ -62,7 +62,8 @@ WITH_BELOW = {
 }
 ALONE = {
     "dqsg": lambda stored, place, levels, bucket: Grid(stored, place, SUBTRACTIVE, bucket, levels // 2),
-    "dither": lambda stored, place, bucket: Grid(stored, place, SUBTRACTIVE, bucket, sets_aside=True),
+    "dither": lambda stored, place, bucket, steps:
+        Grid(stored, place, SUBTRACTIVE, bucket, sets_aside=True, by_class=steps == "class"),
     "choose": choose,
     "qsgd": lambda stored, place, s, bucket: Grid(stored, place, HALF, bucket, s),
     "terngrad": lambda stored, place: Grid(stored, place, HALF, 0, 1),

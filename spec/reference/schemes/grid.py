@@ -6,7 +6,7 @@ from reference import random as draws
 from reference.reading import require
 from reference.schemes.parts import (F4, REGULAR, Scheme, Stream, buckets_in, of_buckets, put_back, require_falling,
                                      take_step, take_steps)
-from reference.schemes.line_scales import LineScales, scale_classes
+from reference.schemes.line_scales import LineScales, drops, scale_classes, steps_by_class
 
 SUBTRACTIVE, HALF, NEAREST = range(3)
 
@@ -14,14 +14,15 @@ SUBTRACTIVE, HALF, NEAREST = range(3)
 class Grid(Scheme):
     """`levels`: M; None where it is stored. `sets_aside`: whether values beyond 32,767 steps may be exceptions."""
 
-    def __init__(self, stored, place, rounding, bucket=0, levels=None, sets_aside=False):
+    def __init__(self, stored, place, rounding, bucket=0, levels=None, sets_aside=False,
+                 by_class=False):
         super().__init__(place)
-        self.rounding, self.bucket, self.sets_aside = rounding, bucket, sets_aside
+        self.rounding, self.bucket, self.sets_aside, self.by_class = rounding, bucket, sets_aside, by_class
         self.step = None if bucket else take_step(stored)
         self.m = stored.varint() if levels is None else levels
         require(self.m <= 32767, "M above 32,767")
         require(bucket or self.step or not self.m or levels is not None, "M beside a step of 0")
-        stores_scales = place.stores_scales and rounding != NEAREST and self.step
+        stores_scales = (place.stores_scales or by_class) and rounding != NEAREST and self.step
         self.scales = LineScales(stored, place) if stores_scales else None
 
     def fixed_params(self, count):
@@ -33,11 +34,21 @@ class Grid(Scheme):
     def streams(self, code):
         if self.rounding == NEAREST:
             return [Stream(2 * self.m + 1, code.count)]
-        scales = self.scales and (lambda: scale_classes(*self.scales.sixteenths(code.places())))
+        scales = self.scales and (lambda: self.scales_of(code))
         return [Stream(2 * self.m + 1, code.count, self.contexts(code), 32, scales)]
 
+    def scales_of(self, code):
+        """For a coder."""
+        t, zero = self.scales.sixteenths(code.places())
+        return scale_classes(t + drops(t) if self.by_class else t, zero)
+
+    def steps_of(self, code):
+        if self.by_class and self.step:
+            return steps_by_class(self.step, *self.scales.sixteenths(code.places()))
+        return of_buckets(code.params, code, self.bucket)
+
     def values(self, code):
-        steps, q = of_buckets(code.params, code, self.bucket), code.symbols[0] - self.m
+        steps, q = self.steps_of(code), code.symbols[0] - self.m
         require(not np.any(q[steps == 0]), "a symbol where the step is 0")
         if self.rounding == SUBTRACTIVE:
             u = draws.u_of(self.place.words(draws.ROUNDING, code.places()))

@@ -16,7 +16,7 @@ PARAMETERS = {
     "topk": [], "threshold": [], "at": [], "mask": [],
     "ef": [], "ec": [], "momentum": [], "diana": [], "shrink": [],
     "dqsg": [("levels", 3, 65535, MUST), (*BUCKET, 0)],
-    "dither": [(*BUCKET, 0)],
+    "dither": [(*BUCKET, 0), ("steps", ("one", "class"), "one")],
     "qsgd": [("s", 1, 32767, MUST), (*BUCKET, MUST)],
     "maxnorm": [("bits", 1, 15, 4)],
     "adaquant": [(*BUCKET, 512)],

@@ -226,3 +226,95 @@ TEST_CASE("a broken quantizer is seen to be biased or too noisy") {
   const auto low = [](double y, double v) { return std::floor(y + v * 0.9) - (v - 0.5); };
   CHECK(deviations(kValues, 4000, values(low), step_of).first > 5);
 }
+
+namespace {
+
+// 64 rows of 64 values, rows half as large as the one before but for every eighth, which is 0.
+VectorTensor uneven() {
+  std::vector<float> x;
+  for (size_t i = 0; i < 64 * 64; ++i) {
+    const size_t row = i / 64;
+    const float value = static_cast<float>((i * 2654435761u >> 8) % 1000) / 500.0F - 1.0F;
+    x.push_back(row % 8 == 7 ? 0.0F : std::ldexp(value, -static_cast<int>(row % 8)));
+  }
+  return {x, 64};
+}
+
+}  // namespace
+
+TEST_CASE("dither, steps=class: errors are uniform on the step of their row, and sum to what was asked") {
+  const VectorTensor tensor = uneven();
+  Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 1000};
+  const auto encoder = parse_scheme("dither:nmse=0.1,steps=class").prepare(tensor, inputs);
+  const Promise promise = encoder->promise();
+  CHECK(promise.omega.value() == Approx(0.1).epsilon(1e-6));
+  CHECK(promise.variance.value() == Approx(0.1 * squares_of(tensor.values())).epsilon(1e-6));
+  double energy = 0;
+  constexpr int kTrials = 20;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    inputs.random = Random({static_cast<uint64_t>(trial), {}, {}}, 0);
+    const OneChunk chunk = one_chunk(tensor, "dither:nmse=0.1,steps=class", inputs);
+    double before = 1e30;
+    for (size_t i = 0; i < chunk.decoded.size(); ++i) {
+      const double error = static_cast<double>(chunk.decoded[i]) - tensor.values()[i];
+      if (i / 64 % 8 == 7) {
+        REQUIRE(std::bit_cast<uint32_t>(chunk.decoded[i]) == 0);
+        REQUIRE(chunk.laws[i] == Law::at(0));
+        continue;
+      }
+      REQUIRE(chunk.laws[i].kind == Law::uniform);
+      REQUIRE(std::fabs(error) <= chunk.laws[i].hi * (1 + 1e-5) + 1e-7);
+      if (i / 64 < 7 && i % 64 == 0) CHECK(chunk.laws[i].hi <= before);
+      if (i < 7 * 64) before = chunk.laws[i].hi;
+      energy += error * error;
+    }
+    CHECK(chunk.laws[0].hi > 2 * chunk.laws[6 * 64].hi);  // rows of 1 and 2^-6: about a third of the octaves
+  }
+  // 20 times 3584 errors: the sum of squares is within 2 % of its mean but with probability below 10^-5.
+  CHECK(energy / kTrials == Approx(promise.variance.value()).epsilon(0.02));
+}
+
+TEST_CASE("dither, steps=class: chunks, exceptions and tensors without rows") {
+  std::vector<float> x = uneven().values();
+  x[100] = std::numeric_limits<float>::infinity();
+  x[7 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();  // in a row of zeros
+  const VectorTensor tensor(x, 64);
+  for (const uint64_t chunk_len : {4096, 1000, 50}) {
+    const RoundTrip trip = round_trip(tensor, "dither:nmse=0.01,steps=class", {1, {}, {}}, chunk_len, Nonfinite::keep);
+    CHECK(same_bits(trip.decoded, trip.promised));
+    CHECK(std::isinf(trip.decoded[100]));
+    CHECK(std::isnan(trip.decoded[7 * 64 + 3]));
+  }
+  const VectorTensor flat(uneven().values());
+  const RoundTrip of_one = round_trip(flat, "dither:nmse=0.01", {1, {}, {}});
+  const RoundTrip trip = round_trip(flat, "dither:nmse=0.01,steps=class", {1, {}, {}});
+  CHECK(same_bits(trip.decoded, trip.promised));
+  CHECK(stored_step(trip) >= stored_step(of_one));  // one class: the same step, a sixteenth of an octave at a time
+  const RoundTrip zero =
+      round_trip(VectorTensor(std::vector<float>(4096), 64), "dither:nmse=0.1,steps=class", {1, {}, {}});
+  CHECK(zero.stored.size() == 5);
+  CHECK(zero.decoded == std::vector<float>(4096));
+}
+
+TEST_CASE("scales for a coder change neither symbols nor values") {
+  const VectorTensor tensor = uneven();
+  for (const char* scheme : {"dqsg:levels=3", "dither:nmse=0.1", "qsgd:s=64,bucket=0,norm=max", "terngrad", "uniform:bits=4",
+                             "dqsg:levels=5,bucket=100", "dqsg:levels=5,clip=1"}) {
+    INFO(scheme);
+    Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
+    const OneChunk without = one_chunk(tensor, scheme, inputs);
+    inputs.scales = true;
+    const OneChunk with = one_chunk(tensor, scheme, inputs);
+    CHECK(with.code.streams[0].symbols == without.code.streams[0].symbols);
+    CHECK(same_bits(with.decoded, without.decoded));
+    const auto encoder = parse_scheme(scheme).prepare(tensor, inputs);
+    const StreamShape shape = encoder->decoder().streams(with.code, {0, 4096})[0];
+    const std::string text = scheme;
+    CHECK(shape.scales == (text.find("uniform") == std::string::npos && text.find("bucket=1") == std::string::npos));
+    if (!shape.scales) continue;
+    std::vector<uint8_t> scales(4096);
+    encoder->decoder().scales(with.code, 0, {0, 4096}, scales);
+    CHECK(scales[0] > scales[6 * 64]);
+    CHECK(scales[7 * 64] == 77);
+  }
+}
