@@ -27,6 +27,7 @@
 #include "codec/schemes/ef.h"
 #include "codec/schemes/grid.h"
 #include "codec/schemes/lattice.h"
+#include "codec/schemes/lowrank.h"
 #include "codec/schemes/mask.h"
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/momentum.h"
@@ -130,7 +131,7 @@ bool is_scheme_text(std::string_view text) {
 
 SchemeChoice parse(std::string_view text, bool encoding);
 
-// What no other scheme may stand over or beside. `behind`: where it stands, not at the front of the text.
+// Of what stands behind '/', or beside '+'.
 void check_part(const SchemeChoice& part) {
   const std::string name(part.scheme->name());
   if (part.carries_bytes()) fail("'raw' stands alone");
@@ -155,6 +156,9 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
   choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
   check_part(*choice.inner);
+  if (choice.inner->scheme == &lowrank_scheme() && scheme.vectors().empty()) {
+    fail("'lowrank' stands in front: what a scheme over it leaves of a tensor has no rows");
+  }
 }
 
 // One scheme, and those behind it.
@@ -189,8 +193,13 @@ SchemeChoice parse(std::string_view text, bool encoding) {
   choice.inner = std::make_shared<const SchemeChoice>(parse(text.substr(0, plus), encoding));
   choice.rest = std::make_shared<const SchemeChoice>(parse_stack(text.substr(plus + 1), encoding));
   for (const SchemeChoice* part : {choice.inner.get(), choice.rest.get()}) {
-    check_part(*part);
-    if (part->scheme == &sum_scheme()) fail("'sum' is of messages, and no part of a sum of schemes");
+    try {
+      check_part(*part);
+      if (part->scheme == &sum_scheme()) fail("'sum' is of messages, and no part of a sum of schemes");
+    } catch (const Error& error) {
+      if (encoding) throw;
+      throw Error(Exit::unsupported, error.text());  // a later version may have such sums
+    }
   }
   return choice;
 }
@@ -219,20 +228,20 @@ std::string too_many_stages(size_t stages) {
 
 std::span<const Scheme* const> all_schemes() {
   static const std::array schemes = {
-      &raw_scheme(),         &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
-      &qsgd_scheme(),        &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
-      &nuqsgd_scheme(),      &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
-      &tbqsgd_scheme(),      &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
-      &onebit_scheme(),      &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
-      &drive_scheme(),       &eden_scheme(),     &rotq_scheme(),    &bq_scheme(),        &ndqsg_scheme(),
-      &countsketch_scheme(), &at_scheme(),       &mask_scheme(),    &shrink_scheme(),    &ef_scheme(),
-      &ec_scheme(),          &momentum_scheme(), &diana_scheme()};
+      &raw_scheme(),         &choose_scheme(),   &dither_scheme(),   &dqsg_scheme(),      &lattice_scheme(),
+      &qsgd_scheme(),        &terngrad_scheme(), &natural_scheme(),  &maxnorm_scheme(),   &multiscale_scheme(),
+      &nuqsgd_scheme(),      &alq_scheme(),      &amq_scheme(),      &tqsgd_scheme(),     &tnqsgd_scheme(),
+      &tbqsgd_scheme(),      &adaquant_scheme(), &grid_scheme(),     &uniform_scheme(),   &sign_scheme(),
+      &onebit_scheme(),      &topk_scheme(),     &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
+      &drive_scheme(),       &eden_scheme(),     &rotq_scheme(),     &bq_scheme(),        &ndqsg_scheme(),
+      &countsketch_scheme(), &lowrank_scheme(),  &at_scheme(),       &mask_scheme(),      &shrink_scheme(),
+      &ef_scheme(),          &ec_scheme(),       &momentum_scheme(), &diana_scheme()};
   return schemes;
 }
 
 std::span<const Coder* const> all_coders() {
-  static const std::array coders = {&pack_coder(), &zstd_coder(kZstdLevel), &rans_coder(), &rans_dither_coder(),
-                                    &model_coder(), &elias_coder()};
+  static const std::array coders = {&pack_coder(),        &zstd_coder(kZstdLevel), &rans_coder(),
+                                    &rans_dither_coder(), &model_coder(),          &elias_coder()};
   return coders;
 }
 
@@ -308,7 +317,8 @@ SchemeChoice parse_stored_scheme(std::string_view text) {
     SchemeChoice choice = parse(text, false);
     if (choice.stored_text() == text) return choice;
   } catch (const Error& error) {
-    throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "': " + error.text());
+    const Exit code = error.code() == Exit::unsupported ? error.code() : Exit::bad_input;
+    throw Error(code, "scheme text '" + escaped(text) + "': " + error.text());
   }
   throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' is not in its canonical form");
 }

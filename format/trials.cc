@@ -178,7 +178,8 @@ void ValueTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sam
   } catch (const Error&) {  // told where the whole path is taken
   }
   if (before() == Decoder::Before::part) {
-    if (decoder.remainder()->before() == Decoder::Before::nothing && work.code.exceptions.empty()) {
+    const Decoder* const last = decoder.remainder();
+    if (last != nullptr && last->before() == Decoder::Before::nothing && work.code.exceptions.empty()) {
       std::vector<float>& left = buffers().domain;
       left.resize(x.size());
       decoder.targets(work.code, range, x, left);

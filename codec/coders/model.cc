@@ -282,7 +282,7 @@ class ModelCoder final : public Coder {
 
   void shrink(const Stream& in, Bytes& out) const override {
     check(in, in.symbols.size());
-    if (in.alphabet == 1 || in.symbols.empty()) return rans_dither_coder().shrink(in, out);
+    if (in.alphabet == 1 || in.count() == 0) return rans_dither_coder().shrink(in, out);
     const size_t start = out.size();
     if (!in.scales.empty()) Shrinker(in).run(out);
     const bool of_one_scale =

@@ -1,6 +1,5 @@
-// x' = A(x) + B(x - A(x)): what a decodes to is a prediction that both sides have, and b codes its error (design of
-// residual coders; Wen et al. have the same for two quantizers). Every operation is one of float32 an element, so that
-// all decoders agree.
+// x' = A(x) + B(x - A(x)): what a decodes to is a prediction that both sides have, and b codes its error. Every
+// operation is one of float32 an element, so that all decoders agree.
 //
 // What is left is not kept: it is made chunk by chunk by coding with a again, whenever b reads it.
 // SPDX-License-Identifier: Apache-2.0
@@ -14,6 +13,7 @@
 #include "codec/room.h"
 #include "codec/scan.h"
 #include "codec/schemes/grid_quantizer.h"
+#include "codec/schemes/regular.h"
 
 namespace gradcodec {
 namespace {
@@ -49,29 +49,9 @@ std::optional<double> number_of(const SchemeChoice* choice, std::string_view key
   return std::nullopt;
 }
 
-bool is_regular(float x) { return (std::bit_cast<uint32_t>(x) & 0x7FFFFFFF) <= kernels::kMaxRegularBits; }
-
 void subtract(std::span<const float> x, std::span<const float> from, std::span<float> out) {
   for (size_t i = 0; i < x.size(); ++i) out[i] = x[i] - from[i];
 }
-
-// The tensor, 0 where it has exceptions.
-class Regular final : public Tensor {
- public:
-  Regular(const Tensor& tensor, bool any) : tensor_(tensor), any_(any) {}
-  uint64_t size() const override { return tensor_.size(); }
-  std::span<const uint64_t> shape() const override { return tensor_.shape(); }
-  std::span<const float> read(Range range, std::span<float> scratch) const override {
-    const std::span<const float> x = tensor_.read(range, scratch);
-    if (!any_) return x;
-    std::transform(x.begin(), x.end(), scratch.begin(), [](float value) { return is_regular(value) ? value : 0.0F; });
-    return scratch.first(x.size());
-  }
-
- private:
-  const Tensor& tensor_;
-  bool any_;
-};
 
 // What the first part leaves of a tensor.
 class Rest final : public Tensor {
@@ -278,7 +258,8 @@ class PlusEncoder final : public Encoder {
       const double left = scan_energy(*rest_tensor_, loop_free_).squares / energy_.squares;
       const double omega = *rest_promise().omega * left * (1 + 0x1p-30);
       both.omega = both.omega ? std::min(*both.omega, omega) : omega;
-      if (const std::optional<double> delta = delta_of(both.omega); delta) both.delta = std::max(both.delta.value_or(0), *delta);
+      if (const std::optional<double> delta = delta_of(both.omega); delta)
+        both.delta = std::max(both.delta.value_or(0), *delta);
     }
     return both;
   }
