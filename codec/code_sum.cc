@@ -170,6 +170,7 @@ void CodeSum::finish(const ChunkSum& sum, Code& code) const {
   }
   clear();
   at->inner.reset();
+  at->rest.reset();
   const Summands summands = total();
   if (summands.kind == Summands::tables) return at->streams.clear();
   if (summands.kind == Summands::symbols) return put_sums(sum.symbols, summands, at->streams);

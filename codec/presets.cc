@@ -125,11 +125,11 @@ const Preset* find_preset(std::string_view name) {
 
 std::string expand_preset(std::string_view text) {
   const size_t colon = text.find(':');
-  const size_t end = text.find_first_of(":/");
+  const size_t end = text.find_first_of(":/+");
   const Preset* preset = find_preset(text.substr(0, end));
   if (preset == nullptr) return std::string(text);
   if (text.find_first_of("/+") != std::string_view::npos) {
-    fail(*preset, "nothing stands behind it: it is a whole composition already");
+    fail(*preset, "nothing stands behind it or beside it: it is a whole composition already");
   }
   ParamTexts params;
   for (std::string_view rest = colon == std::string_view::npos ? "" : text.substr(colon + 1); !rest.empty();) {

@@ -20,6 +20,7 @@ enum class Purpose : uint8_t {
   cell = 5,
   hash = 6,
   fill = 7,
+  start = 8,
 };
 
 // Position of a part in a composition of schemes, given by whoever composes. Two stages never share a draw.

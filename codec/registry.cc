@@ -27,6 +27,7 @@
 #include "codec/schemes/ef.h"
 #include "codec/schemes/grid.h"
 #include "codec/schemes/lattice.h"
+#include "codec/schemes/lowrank.h"
 #include "codec/schemes/mask.h"
 #include "codec/schemes/maxnorm.h"
 #include "codec/schemes/momentum.h"
@@ -35,6 +36,7 @@
 #include "codec/schemes/ndqsg.h"
 #include "codec/schemes/nuqsgd.h"
 #include "codec/schemes/onebit.h"
+#include "codec/schemes/plus.h"
 #include "codec/schemes/qsgd.h"
 #include "codec/schemes/randk.h"
 #include "codec/schemes/raw.h"
@@ -129,6 +131,20 @@ bool is_scheme_text(std::string_view text) {
 
 SchemeChoice parse(std::string_view text, bool encoding);
 
+// Of what stands behind '/', or beside '+'.
+void check_part(const SchemeChoice& part) {
+  const std::string name(part.scheme->name());
+  if (part.carries_bytes()) fail("'raw' stands alone");
+  if (part.remembers()) fail("'" + name + "' stands first: a memory covers all that stands behind it");
+  if (part.scheme == &at_scheme() || part.scheme == &mask_scheme()) {
+    fail("'" + name + "' stands first: its places are those of the tensor");
+  }
+  if (part.takes_side()) {
+    fail("'" + name + "' stands alone: side information is of the tensor, not of what a scheme over it leaves");
+  }
+  if (part.is_private()) fail("'" + name + "' stands alone: what a scheme over it stores would not be private");
+}
+
 // What stands behind the '/' of a/b, and whether a takes one.
 void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, bool encoding) {
   const Scheme& scheme = *choice.scheme;
@@ -139,26 +155,14 @@ void parse_inner(SchemeChoice& choice, std::optional<std::string_view> text, boo
   }
   if (scheme.inner() == Inner::none) fail("scheme '" + name + "' takes none behind it: it gives no values to code");
   choice.inner = std::make_shared<const SchemeChoice>(parse(*text, encoding));
-  if (choice.inner->carries_bytes()) fail("'raw' stands alone");
-  if (choice.inner->remembers()) {
-    fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: a memory covers all that stands behind it");
-  }
-  if (choice.inner->scheme == &at_scheme() || choice.inner->scheme == &mask_scheme()) {
-    fail("'" + std::string(choice.inner->scheme->name()) + "' stands first: its places are those of the tensor");
-  }
-  if (choice.inner->takes_side()) {
-    fail("'" + std::string(choice.inner->scheme->name()) +
-         "' stands alone: side information is of the tensor, not of what a scheme over it leaves");
-  }
-  if (choice.inner->is_private()) {
-    fail("'" + std::string(choice.inner->scheme->name()) +
-         "' stands alone: what a scheme over it stores would not be private");
+  check_part(*choice.inner);
+  if (choice.inner->scheme == &lowrank_scheme() && scheme.vectors().empty()) {
+    fail("'lowrank' stands in front: what a scheme over it leaves of a tensor has no rows");
   }
 }
 
-SchemeChoice parse(std::string_view text, bool encoding) {
-  if (text.find('+') != std::string_view::npos)
-    fail("'+' stands for sums of schemes, which this version does not have; a number is written without it: 1e3");
+// One scheme, and those behind it.
+SchemeChoice parse_stack(std::string_view text, bool encoding) {
   std::optional<std::string_view> inner;
   if (const size_t slash = text.find('/'); slash != std::string_view::npos) {
     inner = text.substr(slash + 1);
@@ -175,6 +179,31 @@ SchemeChoice parse(std::string_view text, bool encoding) {
   return choice;
 }
 
+// Whether the text's first scheme is a memory, which covers all that is behind it.
+bool begins_with_memory(std::string_view text) {
+  const Scheme* const first = find_scheme(text.substr(0, text.find_first_of(":/+")));
+  return first != nullptr && !first->vectors().empty();
+}
+
+// Of a text that ends behind its last '+'; of several parts the first ones are added first.
+SchemeChoice parse(std::string_view text, bool encoding) {
+  const size_t plus = text.rfind('+');
+  if (plus == std::string_view::npos || begins_with_memory(text)) return parse_stack(text, encoding);
+  SchemeChoice choice{.scheme = &plus_scheme()};
+  choice.inner = std::make_shared<const SchemeChoice>(parse(text.substr(0, plus), encoding));
+  choice.rest = std::make_shared<const SchemeChoice>(parse_stack(text.substr(plus + 1), encoding));
+  for (const SchemeChoice* part : {choice.inner.get(), choice.rest.get()}) {
+    try {
+      check_part(*part);
+      if (part->scheme == &sum_scheme()) fail("'sum' is of messages, and no part of a sum of schemes");
+    } catch (const Error& error) {
+      if (encoding) throw;
+      throw Error(Exit::unsupported, error.text());  // a later version may have such sums
+    }
+  }
+  return choice;
+}
+
 // The first name of a scheme's text that is none of ours; nothing if all are.
 std::optional<std::string_view> unknown_scheme(std::string_view text) {
   while (true) {
@@ -186,25 +215,27 @@ std::optional<std::string_view> unknown_scheme(std::string_view text) {
   }
 }
 
-size_t stages_of(std::string_view text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '/')) + 1; }
+size_t stages_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return c == '/' || c == '+'; })) + 1;
+}
 
 std::string too_many_stages(size_t stages) {
   return "has " + std::to_string(stages) + " stages, and at most " + std::to_string(kMostStages) +
-         " schemes may stand over one another";
+         " schemes may stand over one another or in a sum";
 }
 
 }  // namespace
 
 std::span<const Scheme* const> all_schemes() {
   static const std::array schemes = {
-      &raw_scheme(),         &choose_scheme(),   &dither_scheme(),  &dqsg_scheme(),      &lattice_scheme(),
-      &qsgd_scheme(),        &terngrad_scheme(), &natural_scheme(), &maxnorm_scheme(),   &multiscale_scheme(),
-      &nuqsgd_scheme(),      &alq_scheme(),      &amq_scheme(),     &tqsgd_scheme(),     &tnqsgd_scheme(),
-      &tbqsgd_scheme(),      &adaquant_scheme(), &grid_scheme(),    &uniform_scheme(),   &sign_scheme(),
-      &onebit_scheme(),      &topk_scheme(),     &randk_scheme(),   &threshold_scheme(), &rotate_scheme(),
-      &drive_scheme(),       &eden_scheme(),     &rotq_scheme(),    &bq_scheme(),        &ndqsg_scheme(),
-      &countsketch_scheme(), &at_scheme(),       &mask_scheme(),    &shrink_scheme(),    &ef_scheme(),
-      &ec_scheme(),          &momentum_scheme(), &diana_scheme()};
+      &raw_scheme(),         &choose_scheme(),   &dither_scheme(),   &dqsg_scheme(),      &lattice_scheme(),
+      &qsgd_scheme(),        &terngrad_scheme(), &natural_scheme(),  &maxnorm_scheme(),   &multiscale_scheme(),
+      &nuqsgd_scheme(),      &alq_scheme(),      &amq_scheme(),      &tqsgd_scheme(),     &tnqsgd_scheme(),
+      &tbqsgd_scheme(),      &adaquant_scheme(), &grid_scheme(),     &uniform_scheme(),   &sign_scheme(),
+      &onebit_scheme(),      &topk_scheme(),     &randk_scheme(),    &threshold_scheme(), &rotate_scheme(),
+      &drive_scheme(),       &eden_scheme(),     &rotq_scheme(),     &bq_scheme(),        &ndqsg_scheme(),
+      &countsketch_scheme(), &lowrank_scheme(),  &at_scheme(),       &mask_scheme(),      &shrink_scheme(),
+      &ef_scheme(),          &ec_scheme(),       &momentum_scheme(), &diana_scheme()};
   return schemes;
 }
 
@@ -276,7 +307,7 @@ SchemeChoice parse_scheme(std::string_view given) {
 SchemeChoice parse_stored_scheme(std::string_view text) {
   if (!is_scheme_text(text))
     throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' has not the form of one");
-  if (unknown_scheme(text) || text.find('+') != std::string_view::npos) {
+  if (unknown_scheme(text)) {
     throw Error(Exit::unsupported, "scheme '" + escaped(text) + "' is not known to this version");
   }
   if (const size_t stages = stages_of(text); stages > kMostStages) {
@@ -286,7 +317,8 @@ SchemeChoice parse_stored_scheme(std::string_view text) {
     SchemeChoice choice = parse(text, false);
     if (choice.stored_text() == text) return choice;
   } catch (const Error& error) {
-    throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "': " + error.text());
+    const Exit code = error.code() == Exit::unsupported ? error.code() : Exit::bad_input;
+    throw Error(code, "scheme text '" + escaped(text) + "': " + error.text());
   }
   throw Error(Exit::bad_input, "scheme text '" + escaped(text) + "' is not in its canonical form");
 }

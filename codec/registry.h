@@ -1,5 +1,6 @@
 // The tables of schemes and coders, and the text that names a scheme with its parameters:
-//   NAME[:KEY=VALUE[,KEY=VALUE]...][/NAME...]     dqsg:levels=5,bucket=512   topk:k=1%/qsgd:s=4
+//   NAME[:KEY=VALUE[,KEY=VALUE]...][/NAME...][+NAME...]     dqsg:levels=5,bucket=512   topk:k=1%/qsgd:s=4
+// '/' binds tighter than '+', but a memory in front covers all: ef/topk:k=1%+sign is ef/(topk:k=1%+sign).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,7 +42,7 @@ inline constexpr unsigned kDefaultLevel = 5;
 // Who of them codes that scheme. A private scheme has `pack` whatever they are.
 const Coder& coder_of(const Scheme& scheme, const CoderPair& coders);
 
-// Most schemes that may stand over one another. All there is to gain is in two or three; and what is kept for each
+// Most schemes that may stand over one another or in a sum. All there is to gain is in two or three; and what is kept for each
 // stage, and the stages' own draws, need a bound.
 inline constexpr size_t kMostStages = 8;
 

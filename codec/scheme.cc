@@ -8,10 +8,15 @@ Code& Code::below() {
   return *inner;
 }
 
+Code& Code::remainder() {
+  if (!rest) rest = std::make_unique<Code>();
+  return *rest;
+}
+
 Inputs Inputs::below() const {
   Inputs inputs = *this;
   ++inputs.stage;
-  inputs.inner = nullptr;  // SchemeChoice::prepare sets it
+  inputs.inner = inputs.rest = nullptr;  // SchemeChoice::prepare sets them
   inputs.rows = 0;         // what is left of a tensor has no rows
   inputs.side = nullptr;   // it is of the tensor, not of what is left of it
   return inputs;
@@ -20,7 +25,7 @@ Inputs Inputs::below() const {
 Inputs Inputs::behind() const {
   Inputs inputs = *this;
   inputs.memory = nullptr;
-  inputs.inner = nullptr;
+  inputs.inner = inputs.rest = nullptr;
   return inputs;
 }
 
@@ -65,6 +70,7 @@ void check_ends(const Inputs& inputs) {
 std::unique_ptr<Encoder> SchemeChoice::prepare(const Tensor& tensor, const Inputs& inputs) const {
   Inputs own = inputs;
   own.inner = inner.get();
+  own.rest = rest.get();
   own.size = tensor.size();
   own.rows = rows_of(tensor.shape());
   check_ends(own);
@@ -74,6 +80,7 @@ std::unique_ptr<Encoder> SchemeChoice::prepare(const Tensor& tensor, const Input
 std::unique_ptr<Decoder> SchemeChoice::restore(ByteReader& stored, const Inputs& inputs) const {
   Inputs own = inputs;
   own.inner = inner.get();
+  own.rest = rest.get();
   check_ends(own);
   return scheme->restore(params, stored, own);
 }
@@ -82,10 +89,12 @@ SchemeChoice SchemeChoice::rehearsed() const {
   SchemeChoice out = *this;
   out.params = scheme->rehearsed(params);
   if (inner) out.inner = std::make_shared<const SchemeChoice>(inner->rehearsed());
+  if (rest) out.rest = std::make_shared<const SchemeChoice>(rest->rehearsed());
   return out;
 }
 
 std::string SchemeChoice::stored_text() const {
+  if (rest) return inner->stored_text() + "+" + rest->stored_text();
   std::string text(scheme->name());
   char separator = ':';
   for (const ParamSpec& spec : scheme->params()) {

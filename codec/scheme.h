@@ -41,9 +41,11 @@ struct Code {
   std::vector<Stream> streams;        // in a fixed order
   std::vector<Exception> exceptions;  // by index
   std::vector<float> scratch;         // room to read into; reused from chunk to chunk
-  std::unique_ptr<Code> inner;        // of the scheme below, if there is one
+  std::unique_ptr<Code> inner;        // of the scheme below, if there is one; of a sum, of its first part
+  std::unique_ptr<Code> rest;         // of a sum, of what codes the rest
 
-  Code& below();  // inner, made if it is not there
+  Code& below();      // inner, made if it is not there
+  Code& remainder();  // rest, likewise
 };
 
 // What a stream must look like.
@@ -57,7 +59,7 @@ struct StreamShape {
 // A few, in place: shapes are asked for chunk by chunk.
 class StreamShapes {
  public:
-  static constexpr size_t kMost = 8;
+  static constexpr size_t kMost = 24;  // of a sum of sums, each part at most three
   StreamShapes(std::initializer_list<StreamShape> shapes) {
     for (const StreamShape& shape : shapes) add(shape);
   }
@@ -93,6 +95,7 @@ struct Inputs {
   // Below a sparsifier chunks are uneven: where each ends in what it kept. Outlives encoder and decoder. Else empty.
   std::span<const uint64_t> ends = {};
   const SchemeChoice* inner = nullptr;      // the scheme below; null if there is none
+  const SchemeChoice* rest = nullptr;       // of a sum: what codes the rest
   std::optional<float> shared_scale = {};   // a scale that workers agreed on, instead of the tensor's own
   std::span<const float> kept_levels = {};  // levels to use instead of fitting them
   uint64_t size = 0;                        // of the tensor; for restore, which sees none
@@ -100,6 +103,15 @@ struct Inputs {
   bool scales = false;                      // the coder takes scales (Stream::scales): store what they follow from
   const Tensor* side = nullptr;             // side information: what the decoder has beside the message, if anything
   const Memory* memory = nullptr;           // of the tensor, for a scheme that remembers; null: it starts from zeros
+  // Of what codes the rest in a sum: ||x||^2 of the tensor itself, which an error relative to it is relative to.
+  std::optional<double> whole_squares = {};
+  // Of what comes before it in a sum: the step that will quantize the rest, as far as that is known; else 0.
+  double rest_step = 0;
+
+  // A relative squared error of the whole tensor as one of the stage's own, whose squared norm is `squares`.
+  double nmse_for(double nmse, double squares) const {
+    return whole_squares && squares > 0 ? nmse * (*whole_squares / squares) : nmse;
+  }
 
   Inputs below() const;   // for the scheme below
   Inputs behind() const;  // for the scheme behind one that draws nothing and is no stage of its own (codec/through.h)
@@ -142,6 +154,9 @@ class Decoder {
 
   // The decoder of the scheme below, of what this one leaves to it, and which part of that the chunk `range` is.
   virtual const Decoder* inner() const { return nullptr; }
+
+  // Of a sum the decoder of what the first part, inner(), leaves; the chunk is the same to both.
+  virtual const Decoder* remainder() const { return nullptr; }
   virtual Range inner_range(const Code& code, Range range) const;
 
   // Levels that were fitted to this tensor, as prepare may be given them for another (Inputs::kept_levels); none if the
@@ -173,6 +188,7 @@ class Decoder {
     nothing,    // laws are of decoded - x, or of what Promise::target is
     transform,  // the same values in another domain: a rotation, whose signs are drawn
     draw,       // random values that are unbiased for x: a subset, scaled; of a scheme over another
+    part,       // what the first part of a sum gives in this message: the last one is held to x less that, as float32
   };
   virtual Before before() const { return Before::nothing; }
 
@@ -302,22 +318,28 @@ class Scheme {
   virtual std::unique_ptr<Decoder> restore(const Params& params, ByteReader& stored, const Inputs& inputs) const = 0;
 };
 
-// A scheme with its parameters (defaults filled in, each in its range, checked together) and what stands below it.
+// A scheme with its parameters (defaults filled in, each in its range, checked together) and what stands below it. Of a
+// sum a+b the scheme is plus_scheme(), inner is a, which may be a sum, and rest is b.
 struct SchemeChoice {
   const Scheme* scheme = nullptr;
   Params params = {};
   std::shared_ptr<const SchemeChoice> inner = {};
+  std::shared_ptr<const SchemeChoice> rest = {};
 
   std::unique_ptr<Encoder> prepare(const Tensor& tensor, const Inputs& inputs) const;
   std::unique_ptr<Decoder> restore(ByteReader& stored, const Inputs& inputs) const;
 
   bool carries_bytes() const { return scheme->carries_bytes(); }
-  bool draws() const { return scheme->draws() || (inner && inner->draws()); }
-  bool takes_shared_scale() const { return scheme->takes_shared_scale() || (inner && inner->takes_shared_scale()); }
+  bool draws() const { return scheme->draws() || (inner && inner->draws()) || (rest && rest->draws()); }
+  bool takes_shared_scale() const {
+    return scheme->takes_shared_scale() || (inner && !rest && inner->takes_shared_scale());
+  }
   bool takes_side() const { return scheme->takes_side(); }
   bool is_private() const { return scheme->is_private(); }
   bool remembers() const { return !scheme->vectors().empty(); }
-  unsigned work_per_value() const { return scheme->work_per_value(params) + (inner ? inner->work_per_value() : 0); }
+  unsigned work_per_value() const {
+    return scheme->work_per_value(params) + (inner ? inner->work_per_value() : 0) + (rest ? rest->work_per_value() : 0);
+  }
 
   SchemeChoice rehearsed() const;  // Scheme::rehearsed
 

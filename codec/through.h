@@ -22,6 +22,7 @@ class ThroughDecoder : public Decoder {
   }
   StreamShapes streams(const Code& code, Range range) const override { return behind_.streams(code, range); }
   const Decoder* inner() const override { return behind_.inner(); }
+  const Decoder* remainder() const override { return behind_.remainder(); }
   Range inner_range(const Code& code, Range range) const override { return behind_.inner_range(code, range); }
   std::span<const float> fitted_levels() const override { return behind_.fitted_levels(); }
   std::string describe() const override { return behind_.describe(); }

@@ -82,11 +82,12 @@ void take_params(ByteReader& in, const Decoder& decoder, Range range, Code& code
   const StreamShapes own = decoder.streams(code, range);
   code.streams.resize(own.size());
   append(own, shapes);
-  if (decoder.inner() == nullptr) return;
-  const Range below = decoder.inner_range(code, range);
-  Code& inner = code.below();
-  read_exceptions(in, below.count, true, inner.exceptions);
-  take_params(in, *decoder.inner(), below, inner, shapes);
+  const auto take_part = [&](const Decoder& part, Range of, Code& to) {
+    read_exceptions(in, of.count, true, to.exceptions);
+    take_params(in, part, of, to, shapes);
+  };
+  if (decoder.inner() != nullptr) take_part(*decoder.inner(), decoder.inner_range(code, range), code.below());
+  if (decoder.remainder() != nullptr) take_part(*decoder.remainder(), range, code.remainder());
 }
 
 void expand_all(ByteReader& in, Form form, std::span<const StreamShape> shapes, const Coder& coder,
@@ -114,14 +115,21 @@ void fit_code(const Decoder& decoder, Code& code) {
   } else {
     fit_code(*decoder.inner(), code.below());
   }
+  if (decoder.remainder() == nullptr) {
+    code.rest.reset();
+  } else {
+    fit_code(*decoder.remainder(), code.remainder());
+  }
 }
 
 void write_params(const Code& code, Bytes& out) {
   put_bytes(out, code.params);
-  if (!code.inner) return;
-  if (code.inner->exceptions.empty()) put_varint(out, 0);
-  write_exceptions(code.inner->exceptions, out);
-  write_params(*code.inner, out);
+  for (const Code* part : {code.inner.get(), code.rest.get()}) {
+    if (part == nullptr) continue;
+    if (part->exceptions.empty()) put_varint(out, 0);
+    write_exceptions(part->exceptions, out);
+    write_params(*part, out);
+  }
 }
 
 void write_exceptions(std::span<const Exception> list, Bytes& out) {
@@ -162,6 +170,7 @@ void set_contexts(const Decoder& decoder, const Coder& coder, Range range, Code&
   if (decoder.inner() != nullptr) {
     set_contexts(*decoder.inner(), coder, decoder.inner_range(code, range), *code.inner);
   }
+  if (decoder.remainder() != nullptr) set_contexts(*decoder.remainder(), coder, range, *code.rest);
 }
 
 Form write_streams(const StreamList& streams, const Coder& coder, bool forms, Bytes& out) {

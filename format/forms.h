@@ -41,6 +41,7 @@ class StreamListOf {
   void add(CodeOf& code) {
     add(std::span<S>(code.streams));
     if (code.inner) add(*code.inner);
+    if (code.rest) add(*code.rest);
   }
 
   std::array<S*, StreamShapes::kMost> streams_ = {};
@@ -51,8 +52,8 @@ using StreamList = StreamListOf<const Stream>;
 // Drops what another tensor left in `code` below the schemes that this one has.
 void fit_code(const Decoder& decoder, Code& code);
 
-// Appends the chunk's parameters, then for each scheme below it its exceptions (a count of 0 if there are none) and its
-// parameters.
+// Appends the chunk's parameters, then for each scheme below it, or of the sum that it is, its exceptions (a count of 0
+// if there are none) and its parameters.
 void write_params(const Code& code, Bytes& out);
 
 // Sets the contexts of the chunk's streams, those of schemes below too, if the coder uses them.

@@ -6,9 +6,9 @@
 namespace gradcodec {
 namespace {
 
-// Those of the scheme, or of the first below it that has some.
+// Those of the scheme, or of the first below it that has some. Parts of a sum keep none: they would not be told apart.
 std::vector<float> levels_of(const Decoder* decoder) {
-  for (; decoder != nullptr; decoder = decoder->inner()) {
+  for (; decoder != nullptr && decoder->remainder() == nullptr; decoder = decoder->inner()) {
     const std::span<const float> levels = decoder->fitted_levels();
     if (!levels.empty()) return {levels.begin(), levels.end()};
   }

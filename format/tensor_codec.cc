@@ -204,6 +204,7 @@ class ValueDecoder final : public TensorDecoder {
 // Codes are used again from tensor to tensor; bytes have no contexts, and nothing below them.
 void forget_contexts(Code& code) {
   code.inner.reset();
+  code.rest.reset();
   for (Stream& stream : code.streams) {
     stream.classes = 0;
     stream.contexts.clear();

@@ -41,13 +41,23 @@ std::string place_of(uint64_t trial, Range range) {
 }
 
 // Distances at which the draws of a tensor may repeat by mistake: its row, the scheme's bucket.
+void add_buckets(const SchemeChoice* scheme, std::vector<uint64_t>& out) {
+  if (scheme == nullptr) return;
+  if (scheme->params.count("bucket") != 0) out.push_back(static_cast<uint64_t>(integer_of(scheme->params, "bucket")));
+  add_buckets(scheme->inner.get(), out);
+  add_buckets(scheme->rest.get(), out);
+}
+
 std::vector<uint64_t> periods_of(const TensorInfo& info, const SchemeChoice& scheme) {
   std::vector<uint64_t> out;
   if (info.shape.size() >= 2) out.push_back(info.shape.back());
-  for (const SchemeChoice* stage = &scheme; stage != nullptr; stage = stage->inner.get()) {
-    if (stage->params.count("bucket") != 0) out.push_back(static_cast<uint64_t>(integer_of(stage->params, "bucket")));
-  }
+  add_buckets(&scheme, out);
   return out;
+}
+
+bool any_shares_draws(const Decoder* stage) {
+  return stage != nullptr &&
+         (stage->shares_draws() || any_shares_draws(stage->inner()) || any_shares_draws(stage->remainder()));
 }
 
 void read_into(const Tensor& tensor, Range range, std::vector<float>& out) {
@@ -129,6 +139,20 @@ std::string transform_fault(const Decoder& decoder, const Code& code, Range rang
   return "";
 }
 
+// Of a sum, what the first part gave is both x less what it left and the decoded value less what the last one
+// decodes to, but for a rounding of each.
+std::string sum_fault(std::span<const float> x, std::span<const float> left, std::span<const float> decoded,
+                      const Sample& sample) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double of[] = {double{x[i]}, double{left[i]}, double{decoded[i]}, double{sample.decoded[i]}};
+    double size = 0;
+    for (const double value : of) size += std::fabs(value);
+    if (std::fabs((of[0] - of[1]) - (of[2] - of[3])) <= 0x1p-22 * size + 0x1p-148) continue;
+    return "the parts of the sum do not add up";
+  }
+  return "";
+}
+
 }  // namespace
 
 void ValueTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sample) const {
@@ -153,7 +177,16 @@ void ValueTrials::load(uint64_t trial, Range range, bool whole_path, Sample& sam
     decoder.decode_domain(work.code, range, sample.decoded);
   } catch (const Error&) {  // told where the whole path is taken
   }
-  if (transforms()) {
+  if (before() == Decoder::Before::part) {
+    const Decoder* const last = decoder.remainder();
+    if (last != nullptr && last->before() == Decoder::Before::nothing && work.code.exceptions.empty()) {
+      std::vector<float>& left = buffers().domain;
+      left.resize(x.size());
+      decoder.targets(work.code, range, x, left);
+      sample.transform_fault = sum_fault(x, left, work.values, sample);
+    }
+    if (!sample.transform_fault.empty()) sample.transform_fault += ": " + place_of(trial, range);
+  } else if (transforms()) {
     zero_exceptions(work.code, work.values);
     sample.transform_fault = transform_fault(decoder, work.code, range, x, work.values, sample);
     if (!sample.transform_fault.empty()) sample.transform_fault += ": " + place_of(trial, range);
@@ -171,9 +204,7 @@ EncodedTrials::EncodedTrials(const TensorPlan& plan, std::unique_ptr<TensorData>
       messages_(static_cast<size_t>(count)) {
   prepare_one(0);
   promise_ = messages_[0].encoder->scheme()->promise();
-  for (const Decoder* stage = &decoder(0); stage != nullptr; stage = stage->inner()) {
-    shares_draws_ |= stage->shares_draws();
-  }
+  shares_draws_ = any_shares_draws(&decoder(0));
 }
 
 MessageId EncodedTrials::id(uint64_t trial) const {

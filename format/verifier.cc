@@ -90,10 +90,12 @@ Moved moved_of(const Tensor& x, const Tensor& target, uint64_t chunk_len) {
 Promise promise_of_last(const Promise& whole, Decoder::Before before) {
   Promise last = whole;
   if (before == Decoder::Before::nothing) return last;
-  last.variance.reset();
-  last.max_error.reset();
+  if (before != Decoder::Before::part) {
+    last.variance.reset();
+    last.max_error.reset();
+  }
   if (before == Decoder::Before::transform) return last;
-  last.omega.reset();
+  last.omega.reset();  // of x, which is not what the last stage is given
   last.delta.reset();
   last.inner_product.reset();
   last.projection = false;

@@ -34,6 +34,8 @@ class Proofs {
     if (transforms_) {
       out_.push_back(proof("transform", "what is transformed keeps its length, and comes back",
                            sums_.transform_fault.empty(), sums_.transform_fault));
+    } else if (!sums_.transform_fault.empty()) {
+      out_.push_back(proof("sum", "x' is what the parts decode to, added up", false, sums_.transform_fault));
     }
     overload();
     support();

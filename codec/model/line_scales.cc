@@ -18,15 +18,14 @@ namespace gradcodec {
 namespace {
 
 constexpr uint64_t kMostCols = 1 << 16;  // sums of columns are held for each chunk that is read at once
-constexpr uint64_t kWorth = 16;          // elements for each line: else they are all one class
 constexpr uint64_t kAtOnce = 16;         // chunks
 constexpr int32_t kMostBase = 1 << 14;   // sixteenths of octaves: no float32 over another is further off
 
 // Whether lines of a tensor may be told apart, and so the number of rows; else 0.
-uint64_t rows_with_lines(const Inputs& inputs) {
+uint64_t rows_with_lines(const Inputs& inputs, uint64_t worth) {
   if (inputs.rows == 0 || inputs.size == 0) return 0;
   const uint64_t cols = inputs.size / inputs.rows;
-  return cols <= kMostCols && inputs.rows + cols <= inputs.size / kWorth ? inputs.rows : 0;
+  return cols <= kMostCols && inputs.rows + cols <= inputs.size / worth ? inputs.rows : 0;
 }
 
 // Sums of magnitudes of a chunk.
@@ -100,10 +99,10 @@ int32_t fixed_log2_of(double x) {
   return (exponent - 31) * (1 << kLengthBits) + static_cast<int32_t>(fixed_log2(mantissa));
 }
 
-LineScales LineScales::measure(const Tensor& tensor, const Inputs& inputs) {
+LineScales LineScales::measure(const Tensor& tensor, const Inputs& inputs, uint64_t worth) {
   LineScales scales;
   scales.size_ = tensor.size();
-  scales.rows_ = rows_with_lines(inputs);
+  scales.rows_ = rows_with_lines(inputs, worth);
   if (scales.rows_ == 0) {
     double total = 0;
     scan_chunks(
@@ -192,10 +191,10 @@ void LineScales::write(Bytes& out) const {
   write_classes(col_classes_, out);
 }
 
-LineScales LineScales::restore(ByteReader& stored, const Inputs& inputs) {
+LineScales LineScales::restore(ByteReader& stored, const Inputs& inputs, uint64_t worth) {
   LineScales scales;
   scales.size_ = inputs.size;
-  scales.rows_ = rows_with_lines(inputs);
+  scales.rows_ = rows_with_lines(inputs, worth);
   const uint64_t base = stored.get_varint();
   if (base > 2 * uint64_t{kMostBase}) stored.fail("says scales that no step has");
   scales.base_ = static_cast<int32_t>(base / 2);

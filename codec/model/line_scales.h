@@ -25,13 +25,15 @@ class LineScales {
   static constexpr uint8_t kZero = 31;      // or that all its values are 0
   static constexpr uint32_t kSums = 61;     // of the classes of a row and a column that are not 0
 
+  static constexpr uint64_t kWorth = 16;  // elements for each line, at least: else they are all one class
+
   // Reads the tensor once. Irregular values count as 0. Float64 sums in a written order, as scan.h has them: by chunks,
   // of a row as its stretches lie in them. Lines are told apart if inputs.rows says that there are rows, and both kinds
   // are long enough to pay.
-  static LineScales measure(const Tensor& tensor, const Inputs& inputs);
+  static LineScales measure(const Tensor& tensor, const Inputs& inputs, uint64_t worth = kWorth);
 
   // Takes what write wrote, of a tensor of inputs.size and inputs.rows. Throws Error(bad_input).
-  static LineScales restore(ByteReader& stored, const Inputs& inputs);
+  static LineScales restore(ByteReader& stored, const Inputs& inputs, uint64_t worth = kWorth);
 
   // The base as a whole number, 2 z or -2 z - 1 as a varint; then the classes, if lines may be told apart.
   void write(Bytes& out) const;

@@ -290,7 +290,7 @@ class Choose final : public Scheme {
     Candidate chosen;
     if (energy.squares > 0) {
       Chooser chooser(tensor, inputs, energy);
-      chosen = params.count("nmse") != 0 ? chooser.for_nmse(real_of(params, "nmse"))
+      chosen = params.count("nmse") != 0 ? chooser.for_nmse(inputs.nmse_for(real_of(params, "nmse"), energy.squares))
                                          : chooser.for_bits(real_of(params, "bits"));
     }
     GridLayout layout = chosen.layout();

@@ -68,22 +68,24 @@ class Dither final : public Scheme {
     GridLayout layout;
     layout.bucket = bucket_of(params);
     layout.stores_level = true;
-    const bool from_energy = layout.bucket == 0 && params.count("nmse") != 0;
+    const bool relative = params.count("nmse") != 0;
+    const bool from_energy = relative && (layout.bucket == 0 || inputs.whole_squares);
     const Energy energy = from_energy ? scan_energy(tensor, inputs) : Energy{scan_extent(tensor, inputs)};
+    // Of the tensor that is given, where the text's nmse is of another.
+    const double nmse = relative ? inputs.nmse_for(real_of(params, "nmse"), energy.squares) : 0;
     const Extent& extent = energy.extent;
     StepRule rule;
     Reach reach;
     layout.by_class = by_class(params);
     if (layout.by_class && energy.squares > 0) {
       LineScales scales = LineScales::measure(tensor, inputs);
-      layout.step = fit_class_steps(scales, energy.squares, real_of(params, "nmse"));
+      layout.step = fit_class_steps(scales, energy.squares, nmse);
       layout.scales = std::make_shared<const LineScales>(std::move(scales));
       reach = reach_by_class(tensor, inputs, layout);
     } else if (layout.bucket == 0) {
-      layout.step = step_of(params, energy, tensor.size());
+      layout.step = step_of(params, nmse, energy, tensor.size());
       reach.max_level = level_for(extent.max, layout.step);
     } else {
-      const double nmse = real_of(params, "nmse");
       rule = [nmse](std::span<const float> x) { return step_for_nmse(squares_of(x), x.size(), nmse); };
     }
     // One more pass where each bucket has its own step, or where the largest value is one to set aside.
@@ -94,7 +96,7 @@ class Dither final : public Scheme {
     choice.exceptions = extent.irregular > 0 || reach.exceeded;
     choice.rule = std::move(rule);
     // Steps are rounded to float32, by class twice; sums to float64.
-    if (params.count("nmse") != 0) choice.omega = real_of(params, "nmse") * (1 + (layout.by_class ? 0x1p-21 : 0x1p-22));
+    if (relative) choice.omega = nmse * (1 + (layout.by_class ? 0x1p-21 : 0x1p-22));
     return std::make_unique<GridEncoder>(tensor, layout, inputs, std::move(choice));
   }
 
@@ -107,11 +109,11 @@ class Dither final : public Scheme {
   }
 
  private:
-  static float step_of(const Params& params, const Energy& energy, uint64_t n) {
+  static float step_of(const Params& params, double nmse, const Energy& energy, uint64_t n) {
     if (const auto found = params.find("step"); found != params.end()) {
       return energy.extent.max == 0 ? 0 : clamp_step(std::get<double>(found->second));
     }
-    return step_for_nmse(energy.squares, n, real_of(params, "nmse"));
+    return step_for_nmse(energy.squares, n, nmse);
   }
 };
 

@@ -254,7 +254,7 @@ class LatticeScheme final : public Scheme {
     if (params.count("nmse") != 0) {
       const Energy energy = scan_energy(tensor, inputs);
       extent = energy.extent;
-      const double nmse = real_of(params, "nmse");
+      const double nmse = inputs.nmse_for(real_of(params, "nmse"), energy.squares);
       if (energy.squares > 0) {
         scale = clamp_scale(std::sqrt(nmse * (energy.squares / static_cast<double>(tensor.size())) / variance));
       }

@@ -72,6 +72,9 @@ class Decoder:
             exceptions = take_exceptions(reader, place.chunks[code.index] if place.chunks else 0)
             code.below = Code(place, code.index, exceptions)
             self.take_params(scheme.inner, reader, code.below)
+        if scheme.rest:
+            code.rest = Code(scheme.rest.place, code.index, take_exceptions(reader, code.count))
+            self.take_params(scheme.rest, reader, code.rest)
 
     def take_symbols(self, reader, form, stream, is_last):
         if form == CONSTANT:
@@ -108,7 +111,8 @@ def digest_of(digests):
 
 
 def streams_of(code):
-    return [(code, stream) for stream in code.streams] + (streams_of(code.below) if code.below else [])
+    own = [(code, stream) for stream in code.streams]
+    return own + [pair for part in (code.below, code.rest) if part for pair in streams_of(part)]
 
 
 def take_exceptions(reader, count):

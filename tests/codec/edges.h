@@ -93,6 +93,7 @@ inline std::vector<std::string> edge_texts(const Scheme& scheme) {
       {"countsketch",
        {"countsketch:rows=1,cols=1", "countsketch:rows=5,cols=10%", "countsketch:rows=63,cols=1%",
         "countsketch:rows=3,cols=100,scope=run"}},
+      {"lowrank", {"lowrank:rank=8", "lowrank:rank=1,nmse=1e-8", "lowrank:rank=128,nmse=1e4"}},
       {"at", {"at"}},
       {"mask", {"mask"}},
       {"rotq", {"rotq:bits=2", "rotq:bits=3,block=2", "rotq:bits=4,block=262144,shared=yes"}}};

@@ -70,7 +70,7 @@ TEST_CASE("a scheme's text is strict") {
   refused("raw/raw", "takes none behind it");
   refused("dqsg:levels=3/raw", "takes none behind it");
   refused("dqsg:levels=3/", "takes none behind it");
-  refused("raw+raw", "sums");
+  refused("raw+raw", "stands alone");
 }
 
 TEST_CASE("a file's scheme text is canonical") {

@@ -57,6 +57,7 @@ TEST_CASE("what is promised, in a word") {
                                                               {"uniform", "biased, bounded"},
                                                               {"drive", "exact along x"},
                                                               {"eden", "exact along x"},
+                                                              {"lowrank", "biased"},
                                                               {"rotate", "as below"},
                                                               {"shrink", "contraction"},
                                                               {"ef", "with memory"},

@@ -47,7 +47,8 @@ EVERY = [("raw", "raw"), ("dqsg", "dqsg:levels=3"), ("dqsg-bucket", "dqsg:levels
          ("topk-dqsg", "topk:k=20%/dqsg:levels=5"), ("rotate-dqsg", "rotate:block=64/dqsg:levels=5"),
          ("drive", "drive"),
          ("eden", "eden:bits=2"), ("rotq", "rotq:bits=2"), ("ndqsg", "ndqsg:fine=3,coarse=1,check=yes"),
-         ("mask", "mask"),
+         ("mask", "mask"), ("lowrank", "lowrank:rank=2,nmse=0.001"), ("lowrank-dither", "lowrank:rank=2+dither:nmse=0.01"),
+         ("sign-qsgd", "sign+qsgd:s=4"),
          ("ef", "ef/topk:k=10%"), ("ec", "ec/qsgd:s=4"), ("momentum", "momentum/topk:k=5%/qsgd:s=2"),
          ("diana", "diana/dqsg:levels=5"), ("shrink", "shrink/qsgd:s=1")]
 # For dumps that are at some edge, the coders in turn.

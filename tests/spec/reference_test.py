@@ -26,11 +26,12 @@ VECTORS = vectors.all_vectors()
 EXAMPLES = examples.read_examples()
 CODERS = ("pack", "zstd", "elias", "rans", "rans-dither", "model")
 ALL_CODERS = ("raw", "dqsg:levels=3", "dqsg:levels=257,bucket=100", "dither:nmse=0.01", "multiscale:bits=6-10",
-              "topk:k=20%", "randk:k=30%/dither:nmse=0.1")
+              "topk:k=20%", "randk:k=30%/dither:nmse=0.1", "lowrank:rank=3,nmse=0.01+dither:nmse=0.01")
 SCHEMES = ALL_CODERS + (
     "choose:nmse=0.1", "choose:nmse=3", "choose:bits=1", "dither:nmse=0.5,bucket=4096", "dither:nmse=0.1,steps=class",
     "dither:step=1e-3",
-    "dqsg:levels=5,clip=1", "lattice:kind=d4,nmse=0.1", "lattice:kind=a2,nmse=0.1", "lattice:nmse=0.001",
+    "lowrank:rank=4,nmse=1e-4", "sign+qsgd:s=4", "topk:k=9%/qsgd:s=4+sign+dither:nmse=0.1", "ef/sign+topk:k=10%",
+    "onebit+rotate:block=16/dqsg:levels=5", "dqsg:levels=5,clip=1", "lattice:kind=d4,nmse=0.1", "lattice:kind=a2,nmse=0.1", "lattice:nmse=0.001",
     "rotate:block=64/dither:nmse=0.1", "rotate:shared=yes/rotate:block=2/dqsg:levels=5", "rotate:block=8/topk:k=20%",
     "drive", "eden:bits=3,block=128", "rotq:bits=2", "randk:k=30%/rotate:block=16/dqsg:levels=5",
     "topk:k=50%/eden:bits=2", "topk:k=5%/dqsg:levels=5,bucket=7", "threshold:t=1e-3", "randk:k=9,shared=yes",

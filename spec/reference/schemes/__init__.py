@@ -5,8 +5,10 @@ from reference.schemes.countsketch import Sketch
 from reference.schemes.grid import HALF, NEAREST, SUBTRACTIVE, Binomial, Grid, Multiscale, Natural, choose
 from reference.schemes.lattice import Lattice
 from reference.schemes.levels import Means, Scaled, Truncated
+from reference.schemes.lowrank import LowRank
 from reference.schemes.memory import Diana, Shrink
 from reference.schemes.nested import Nested
+from reference.schemes.plus import Plus
 from reference.schemes.rotation import NormalLevels, Rotation
 from reference.schemes.sparsifier import Sparsifier
 from reference.schemes.sum import SymbolSum, TableSum, ValueSum
@@ -16,6 +18,8 @@ def build(parts, stored, place):
     """`parts`: (name, {key: value}) of a scheme and those behind it."""
     (name, values), *behind = parts
     below = (lambda stored, place: build(behind, stored, place)) if behind else None
+    if name == "+":
+        return summed(values, stored, place)
     if name in ("ef", "ec", "momentum"):
         return remembered(name, below(stored, place))
     if name in WITH_BELOW:
@@ -27,6 +31,14 @@ def remembered(name, behind):
     require(behind.digested or name == "momentum",
             "%s over a sketch, of which no encoder knows what it decodes to" % name)
     return behind
+
+
+def summed(parts, stored, place):
+    """Of each part the list of its schemes."""
+    whole = build(parts[0], stored, place.part(0))
+    for number, part in enumerate(parts[1:], 1):
+        whole = Plus(place, whole, build(part, stored, place.part(number)))
+    return whole
 
 
 def sparsifier(name):
@@ -75,6 +87,7 @@ ALONE = {
     "natural": Natural,
     "ndqsg": lambda stored, place, check: Nested(stored, place, check == "yes"),
     "lattice": Lattice,
+    "lowrank": LowRank,
     "bq": lambda stored, place, bits, m, noise: Binomial(stored, place, bits, m),
     "nuqsgd": lambda stored, place, s, bucket: Scaled(stored, place, "nuqsgd", s, bucket),
     "alq": lambda stored, place, s, bucket: Scaled(stored, place, "alq", s, bucket),

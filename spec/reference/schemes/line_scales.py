@@ -8,21 +8,21 @@ from reference.reading import require
 ZERO_LINE, ZERO_SCALE, SCALES = 31, 77, 77
 
 
-def rows_with_lines(place):
+def rows_with_lines(place, worth):
     """The number of rows of a tensor whose lines are told apart; else 0."""
     if len(place.shape) < 2 or place.size == 0:
         return 0
     rows = place.shape[0]
     cols = place.size // rows
-    return rows if cols <= 2**16 and rows + cols <= place.size // 16 else 0
+    return rows if cols <= 2**16 and rows + cols <= place.size // worth else 0
 
 
 class LineScales:
-    def __init__(self, stored, place):
+    def __init__(self, stored, place, worth=16):
         base = stored.varint()
         require(base <= 2**15, "scales that no step has")
         self.base = base >> 1 if base % 2 == 0 else -(base + 1 >> 1)
-        rows = rows_with_lines(place)
+        rows = rows_with_lines(place, worth)
         self.cols, self.rows, self.columns = 0, None, None
         if rows:
             head = stored.varint()

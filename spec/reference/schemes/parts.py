@@ -27,6 +27,11 @@ class Place:
     def below(self, chunks):
         return Place(self.keys, self.ordinal, chunks, self.stage + 1, stores_scales=self.stores_scales)
 
+    def part(self, number):
+        """plus.md: of a part of a sum."""
+        return Place(self.keys, self.ordinal, self.chunks, self.stage + 16 * number, shape=self.shape,
+                     stores_scales=self.stores_scales)
+
     def words(self, purpose, places, sub=0, key=None):
         return draws.words(key or self.keys.message, self.ordinal, self.stage, purpose, places, sub)
 
@@ -59,6 +64,7 @@ class Code:
         self.index, self.exceptions = index, exceptions
         self.first, self.count = place.starts[index], (place.chunks[index] if place.chunks else 0)
         self.params, self.streams, self.symbols, self.below = None, [], [], None
+        self.rest = None  # of a sum, the code of its last part
 
     def places(self):
         return np.arange(self.first, self.first + self.count)
@@ -66,7 +72,8 @@ class Code:
 
 class Scheme:
     """Of one tensor, from its stored parameters."""
-    inner = None  # the scheme below
+    inner = None  # the scheme below; of a sum, what stands before the last +
+    rest = None  # of a sum, its last part
     digested = True  # whether a chunk's digest is of its values
 
     def __init__(self, place):

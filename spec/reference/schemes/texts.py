@@ -31,6 +31,7 @@ PARAMETERS = {
     "tqsgd": [("bits", 1, 8, MUST)], "tnqsgd": [("bits", 1, 8, MUST)], "tbqsgd": [("bits", 2, 8, MUST)],
     "sign": [("axis", ("tensor", "row"), "tensor")], "onebit": [("axis", ("tensor", "row"), "tensor")],
     "randk": [("shared", ("no", "yes"), "no")],
+    "lowrank": [],
     "countsketch": [("rows", 1, 63, MUST), ("value", ("f32", "i64"), "f32"), ("exp", 0, 149, None),
                     ("scope", ("step", "run"), "step")],
     "sum": [("of", ("symbols", "values", "tables"), "symbols")],
@@ -47,26 +48,49 @@ NEVER_BELOW = ("raw", "bq", "ndqsg", "at", "mask", *MEMORIES)
 
 
 class Text:
-    """`schemes`: a list of (name, {key: value}), the first first; None if some part is not known."""
+    """`schemes`: a list of (name, {key: value}), the first first; None if some part is not known. A sum is the last of
+    its list, ("+", [such a list of each part])."""
 
     def __init__(self, data):
         require(1 <= len(data) <= 1024 and all(0x21 <= byte <= 0x7E for byte in data), "a scheme text")
         self.text = data.decode("ascii")
         require(TEXT.fullmatch(self.text), "the scheme text '%s'" % self.text)
-        parts = self.text.split("/")
+        parts = re.split("[/+]", self.text)
         names = [part.partition(":")[0] for part in parts]
-        self.known = "+" not in self.text and len(parts) <= MOST_SCHEMES and all(name in PARAMETERS for name in names)
+        self.known = len(parts) <= MOST_SCHEMES and all(name in PARAMETERS for name in names) \
+            and self.is_sum_known()
         self.names = names
         self.schemes = None
         if self.known:
-            self.schemes = [(name, values_of(name, part)) for name, part in zip(names, parts)]
-            self.check_order()
+            self.schemes = self.schemes_of(self.text)
 
-    def check_order(self):
-        for name, below in zip(self.names, self.names[1:]):
-            require(name in MAY_STAND_OVER, "'%s': nothing stands behind %s" % (self.text, name))
-            require(below not in NEVER_BELOW, "'%s': %s stands behind nothing" % (self.text, below))
-        require(self.names[-1] not in MUST_STAND_OVER, "'%s': something must stand behind" % self.text)
+    def is_sum_known(self):
+        """plus.md: what may be part of a sum."""
+        first, _, behind = self.text.partition("/")
+        text = behind if first.partition(":")[0] in MEMORIES else self.text
+        names = [re.split("[:/]", part)[0] for part in text.split("+")]
+        return len(names) == 1 or not any(name in NEVER_BELOW + ("sum",) for name in names)
+
+    def schemes_of(self, text):
+        first, slash, behind = text.partition("/")
+        if "+" in behind and "+" not in first and first.partition(":")[0] in MEMORIES:
+            inner = self.schemes_of(behind)
+            require(inner[0][0] not in MEMORIES, "'%s': a memory behind another" % text)
+            return [(first.partition(":")[0], values_of(first.partition(":")[0], first))] + inner
+        stacks = [self.stack_of(part) for part in text.split("+")]
+        if len(stacks) == 1:
+            return stacks[0]
+        return [("+", stacks)]
+
+    def stack_of(self, text):
+        parts = text.split("/")
+        names = [part.partition(":")[0] for part in parts]
+        for name, below in zip(names, names[1:]):
+            require(name in MAY_STAND_OVER, "'%s': nothing stands behind %s" % (text, name))
+            require(below not in NEVER_BELOW, "'%s': %s stands behind nothing" % (text, below))
+            require(below != "lowrank" or name in MEMORIES, "'%s': lowrank behind another" % text)
+        require(names[-1] not in MUST_STAND_OVER, "'%s': something must stand behind" % text)
+        return [(name, values_of(name, part)) for name, part in zip(names, parts)]
 
     def draws(self):
         return any(name not in NO_DRAWS for name in self.names)
