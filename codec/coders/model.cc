@@ -277,7 +277,7 @@ class ModelCoder final : public Coder {
   std::string_view name() const override { return "model"; }
   uint16_t id() const override { return 5; }
   std::string_view summary() const override {
-    return "rANS by fixed tables of the dither and the scale of rows and columns; the smallest where these differ";
+    return "rANS by fixed tables of the dither and the scale of rows and columns, or rans-dither if that is smaller";
   }
 
   void shrink(const Stream& in, Bytes& out) const override {
@@ -285,10 +285,8 @@ class ModelCoder final : public Coder {
     if (in.alphabet == 1 || in.count() == 0) return rans_dither_coder().shrink(in, out);
     const size_t start = out.size();
     if (!in.scales.empty()) Shrinker(in).run(out);
-    const bool of_one_scale =
-        std::adjacent_find(in.scales.begin(), in.scales.end(), std::not_equal_to<>()) == in.scales.end();
-    if (!of_one_scale) return;
-    // A payload that learns its model, and where scales are, may be the smaller one.
+    // A payload that learns its model, and where scales are, may be the smaller one: where values are sparse, or large
+    // in blocks that are no rows and columns.
     Bytes other;
     put(other, uint8_t{0});
     rans_dither_coder().shrink(in, other);
