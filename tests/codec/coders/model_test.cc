@@ -142,6 +142,17 @@ TEST_CASE("model: a stream without scales is one of rans-dither behind a byte 0"
   CHECK(expand(expected, stream) == stream.symbols);
 }
 
+TEST_CASE("model: plain bytes go likewise") {
+  Stream stream;
+  for (const uint32_t word : random_words(1000, 9)) stream.bytes.push_back(static_cast<std::byte>(word % 5));
+  Bytes expected = {std::byte{0}};
+  rans_dither_coder().shrink(stream, expected);
+  CHECK(shrink(stream) == expected);
+  Stream out;
+  model_coder().expand(expected, 1000, out);
+  CHECK(out.bytes == stream.bytes);
+}
+
 TEST_CASE("model: payloads that no encoder writes are refused") {
   const Stream stream = two_scales(300);
   const Bytes right = shrink(stream);

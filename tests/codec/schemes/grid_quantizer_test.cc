@@ -298,8 +298,8 @@ TEST_CASE("dither, steps=class: chunks, exceptions and tensors without rows") {
 
 TEST_CASE("scales for a coder change neither symbols nor values") {
   const VectorTensor tensor = uneven();
-  for (const char* scheme : {"dqsg:levels=3", "dither:nmse=0.1", "qsgd:s=64,bucket=0,norm=max", "terngrad", "uniform:bits=4",
-                             "dqsg:levels=5,bucket=100", "dqsg:levels=5,clip=1"}) {
+  for (const char* scheme : {"dqsg:levels=3", "dither:nmse=0.1", "qsgd:s=64,bucket=0,norm=max", "terngrad",
+                             "uniform:bits=4", "dqsg:levels=5,bucket=100", "dqsg:levels=5,clip=1"}) {
     INFO(scheme);
     Inputs inputs{Random({1, {}, {}}, 0), kFirstStage, 4096};
     const OneChunk without = one_chunk(tensor, scheme, inputs);
