@@ -98,7 +98,8 @@ void print_list() {
       std::printf("  %-*s  %s\n", width(names), "", params.c_str());
     }
   }
-  std::printf("\nA+B: B codes what A leaves, as in lowrank:rank=8+dither:nmse=0.1; unbiased if B is (spec/schemes/plus.md)\n");
+  std::printf(
+      "\nA+B: B codes what A leaves, as in lowrank:rank=8+dither:nmse=0.1; unbiased if B is (spec/schemes/plus.md)\n");
   names = 0;
   for (const Preset& preset : all_presets()) names = std::max(names, preset.name.size());
   std::printf("\ncompositions that have a name\n");

@@ -189,6 +189,9 @@ bool begins_with_memory(std::string_view text) {
 SchemeChoice parse(std::string_view text, bool encoding) {
   const size_t plus = text.rfind('+');
   if (plus == std::string_view::npos || begins_with_memory(text)) return parse_stack(text, encoding);
+  if (const std::string_view last = text.substr(plus + 1); !last.empty() && last[0] >= '0' && last[0] <= '9') {
+    fail("'+' stands between schemes; a number is written without it: 1e3");
+  }
   SchemeChoice choice{.scheme = &plus_scheme()};
   choice.inner = std::make_shared<const SchemeChoice>(parse(text.substr(0, plus), encoding));
   choice.rest = std::make_shared<const SchemeChoice>(parse_stack(text.substr(plus + 1), encoding));

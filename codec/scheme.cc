@@ -17,8 +17,8 @@ Inputs Inputs::below() const {
   Inputs inputs = *this;
   ++inputs.stage;
   inputs.inner = inputs.rest = nullptr;  // SchemeChoice::prepare sets them
-  inputs.rows = 0;         // what is left of a tensor has no rows
-  inputs.side = nullptr;   // it is of the tensor, not of what is left of it
+  inputs.rows = 0;                       // what is left of a tensor has no rows
+  inputs.side = nullptr;                 // it is of the tensor, not of what is left of it
   return inputs;
 }
 

@@ -27,6 +27,7 @@ SCHEMES = [
     "dither:nmse=0.1,bucket=512",
     "choose:nmse=1",
     "lattice:nmse=0.1",
+    "lowrank:rank=8+dither:nmse=0.1",
     "dqsg:levels=3",
     "dqsg:levels=5,bucket=512",
     "dqsg:levels=255",
@@ -86,8 +87,8 @@ class Program:
         return json.loads(self.run(*arguments, "--json"))
 
     def unbiased(self, scheme):
-        """Unbiased stages stay so one over another; what is not unbiased spoils the rest."""
-        words = [self.promises[stage.split(":")[0]] for stage in scheme.split("/")]
+        """Unbiased stages stay so one over another; what is not unbiased spoils the rest. Of a sum the last part counts."""
+        words = [self.promises[stage.split(":")[0]] for stage in scheme.split("+")[-1].split("/")]
         words = [word for word in words if word != "as below"]
         worst = next((word for word in words if word != "unbiased"), "unbiased")
         return UNBIASED.get(worst, "no")
@@ -195,7 +196,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="of which medians are taken [%(default)s]")
     args = parser.parse_args()
     program = Program(os.environ.get("GRADCODEC", os.path.join(root, "build", "release", "gradcodec")))
-    shown = {stage.split(":")[0] for scheme in SCHEMES for stage in scheme.split("/")}
+    shown = {stage.split(":")[0] for scheme in SCHEMES for stage in scheme.replace("+", "/").split("/")}
     missing = set(program.promises) - ANSWERS - MEMORIES - shown
     if missing:
         sys.exit(f"tools/table.py: no row for {', '.join(sorted(missing))}")

@@ -252,6 +252,7 @@ class PlusEncoder final : public Encoder {
   Promise promise() const override {
     const Promise first = first_->promise();
     Promise both = sum_of(first, rest_promise());
+    both.independent = is_fixed_ && rest_promise().independent;
     // Of what is left in this message, which is what it is in every one unless the first part draws. Where the second
     // part's error is relative to ||x||^2 it does not matter what is left.
     if (is_fixed_ && both.unbiased && rest_promise().omega && energy_.squares > 0) {

@@ -326,3 +326,21 @@ TEST_CASE("a reciprocal is within what float32 may add: verify says so, the latt
     CHECK(findings.reason() == nullptr);
   }
 }
+
+TEST_CASE("what is broken in the last part of a sum is found, and nothing in an honest one") {
+  const std::vector<MemoryTensor> tensors = {{"w", gradient("fc1.weight", 100000)}};
+  const auto sum_with = [](const Scheme& last) {
+    SchemeChoice sum = parse_scheme("sign+terngrad");
+    sum.rest = std::make_shared<const SchemeChoice>(SchemeChoice{.scheme = &last, .params = quantizer_params(5)});
+    return sum;
+  };
+  const Mutant mutant = mutants(1).front();
+  const Quantizer broken_one(mutant.name, mutant.half ? Dither::half : Dither::subtractive, mutant.mutation);
+  VerifyOptions options = options_for(broken_one, 1);
+  options.compress.scheme = sum_with(broken_one);
+  bool found = false;
+  for (const std::string& name : broken(verify(tensors, options).at(0))) found |= holds(mutant.caught_by, name);
+  CHECK(found);
+  options.compress.scheme = sum_with(half_dither_scheme());
+  CHECK(broken(verify(tensors, options).at(0)).empty());
+}

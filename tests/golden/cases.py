@@ -47,8 +47,7 @@ EVERY = [("raw", "raw"), ("dqsg", "dqsg:levels=3"), ("dqsg-bucket", "dqsg:levels
          ("topk-dqsg", "topk:k=20%/dqsg:levels=5"), ("rotate-dqsg", "rotate:block=64/dqsg:levels=5"),
          ("drive", "drive"),
          ("eden", "eden:bits=2"), ("rotq", "rotq:bits=2"), ("ndqsg", "ndqsg:fine=3,coarse=1,check=yes"),
-         ("mask", "mask"), ("lowrank", "lowrank:rank=2,nmse=0.001"), ("lowrank-dither", "lowrank:rank=2+dither:nmse=0.01"),
-         ("sign-qsgd", "sign+qsgd:s=4"),
+         ("mask", "mask"), ("lowrank", "lowrank:rank=2,nmse=0.001"),
          ("ef", "ef/topk:k=10%"), ("ec", "ec/qsgd:s=4"), ("momentum", "momentum/topk:k=5%/qsgd:s=2"),
          ("diana", "diana/dqsg:levels=5"), ("shrink", "shrink/qsgd:s=1")]
 # For dumps that are at some edge, the coders in turn.
@@ -130,6 +129,14 @@ CASES = [
     case("elias-wide", "real.npz", "--scheme=dqsg:levels=257", coder=ELIAS),
     *[case(f"lattice-{kind}-{t}", "real.npz", f"--scheme=lattice:kind={kind},nmse={t}", coder=RANS)
       for kind in ("a2", "d4", "e8") for t in ("1", "0.01", "1e-6")],
+    case("lowrank", "components.npz", "--scheme=lowrank:rank=3,nmse=0.001", coder=RANS_DITHER),
+    case("lowrank-model", "components.npz", "--scheme=lowrank:rank=3,nmse=1e-4", coder=MODEL),
+    case("lowrank-dither", "components.npz", "--scheme=lowrank:rank=3+dither:nmse=0.1", coder=RANS_DITHER),
+    case("lowrank-class-model", "components.npz", "--scheme=lowrank:rank=2+dither:nmse=0.01,steps=class", coder=MODEL),
+    case("lowrank-ef", "components.npz", "--scheme=ef/lowrank:rank=1+sign", coder=RANS_DITHER),
+    case("sum-of-two", "real.npz", "--scheme=sign+qsgd:s=4"),
+    case("sum-of-three", "real.npz", "--scheme=topk:k=9%/qsgd:s=4+sign+dither:nmse=0.1", coder=RANS_DITHER),
+    case("sum-exceptions", "special.npz", "--scheme=sign+dither:nmse=0.1", KEEP, coder=RANS_DITHER),
     case("lattice-pack", "real.npz", "--scheme=lattice:nmse=0.1"),
     case("lattice-chunks", "long.npy", "--scheme=lattice:kind=d4,step=0.01", "--chunk-log2=12", coder=RANS_DITHER),
     case("lattice-exceptions", "special.npz", "--scheme=lattice:kind=a2,nmse=0.1", KEEP, decode=([], ["--dtype=f8"])),

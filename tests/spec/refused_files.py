@@ -168,7 +168,8 @@ def in_scheme_texts():
             (UNSUPPORTED, "below-unknown", b"topk/later:x=007", "with one below a known scheme"),
             (UNSUPPORTED, "above-raw", b"later/raw", "with one above raw"),
             (UNSUPPORTED, "nine", b"topk/" * 8 + b"dither", "of nine schemes"),
-            (UNSUPPORTED, "plus", b"raw+dither", "with a sum of schemes")]:
+            (UNSUPPORTED, "plus", b"raw+dither", "with a sum of schemes"),
+            (BAD, "lowrank-below", b"topk/lowrank", "with lowrank below a sparsifier")]:
         yield "text-" + name, "A scheme text %s." % what, code, scheme_text(data)
 
 
@@ -478,6 +479,13 @@ def in_tables():
         by("tnqsgd:bits=2", bits(ONE, 0x40000000) + exceptions((0, ONE)) + packed(4, 0, 0, 0), form=4)
     yield "tnqsgd-exception-symbol", "A symbol other than that at rest in the place of an exception.", BAD, \
         by("tnqsgd:bits=2", bits(ONE, 0x40000000) + exceptions((0, NAN)) + packed(4, 1, 0, 0), form=4)
+    for name, what, payload in [("flat", "A rank of a tensor of one axis", b"\x01\x01"), ("129", "Rank 129", varint(129))]:
+        yield "lowrank-rank-" + name, what + ".", BAD, by("lowrank", payload)
+    for name, what, payload in [("0", "A fold of 0", b"\x01\x00"), ("5", "A fold of 5 of rows of 3", b"\x01\x05"),
+                                ("weight", "A weight of 0", b"\x01\x01" + bits(0)),
+                                ("step", "A step of 2^126", b"\x01\x01" + bits(ONE, 0x7E800000)),
+                                ("above", "A rank of 3 of a matrix of two rows", b"\x03\x01")]:
+        yield "lowrank-" + name, what + ".", BAD, by("lowrank", payload, dims=(2, 3), count=6)
     for name, what, value in WRONG_STEPS:
         yield "lattice-scale-" + name, "A scale that is %s." % what, BAD, by("lattice", bits(value) + b"\x00\x00")
     yield from in_lattices()

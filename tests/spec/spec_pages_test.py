@@ -265,9 +265,10 @@ class Numbers(unittest.TestCase):
 
     def test_purposes(self):
         self.assertEqual(enum("codec/random.h", "Purpose"),
-                         {"rounding": 1, "narrowing": 2, "subset": 3, "rotation": 4, "cell": 5, "hash": 6, "fill": 7})
+                         {"rounding": 1, "narrowing": 2, "subset": 3, "rotation": 4, "cell": 5, "hash": 6, "fill": 7,
+                          "start": 8})
         self.assertIn("1 for rounding, 2 for narrowing, 3 for subsets, 4 for rotations, 5 for the cells of lattices, 6 for "
-                      "the hashes of sketches, 7 for what fills up",
+                      "the hashes of sketches, 7 for what fills up a choice ([rounds.md](rounds.md)), 8 for the start of a power",
                       " ".join((SPEC / "random.md").read_text().split()))
         self.assertIn("purpose 1 (rounding)", (SPEC / "schemes/grid_quantizer.md").read_text())
         self.assertIn("stage 255, purpose 2", (SPEC / "numbers.md").read_text())
