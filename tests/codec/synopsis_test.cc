@@ -24,7 +24,7 @@ TEST_CASE("parameters in short") {
   CHECK(short_params(named("topk")) == "k=N|N%[/SCHEME]");
   CHECK(short_params(named("multiscale")) == "[bits=N-N]");
   // One of two that are each optional has to be given.
-  CHECK(short_params(named("dither")) == "nmse=F|step=F[,bucket=N]");
+  CHECK(short_params(named("dither")) == "nmse=F|step=F[,bucket=N][,steps=one|class]");
   CHECK(short_params(named("rotate")) == "[block=N][,shared=no|yes]/SCHEME");
 }
 
