@@ -198,10 +198,10 @@ Command add_bench(CLI::App& root) {
   app.add_option("input", args->input, "a dump (.npy, .npz, HDF5); - is standard input [values made in memory]")
       ->type_name("DUMP");
   app.add_option("--scheme", args->schemes,
-                 "as NAME:KEY=VALUE,...; may be given again [dqsg:levels=3, dqsg:levels=255, dither:nmse=0.1]")
+                 "as NAME:KEY=VALUE,... [dqsg:levels=3, dqsg:levels=255, dither:nmse=0.1]")
       ->type_name("SCHEME")
       ->allow_extra_args(false);
-  app.add_option("--coder", args->coders, "may be given again [every one there is]")
+  app.add_option("--coder", args->coders, "one alone [every one there is]")
       ->type_name("CODER")
       ->allow_extra_args(false);
   app.add_option("--repeats", args->repeats, "rounds, of which medians are taken [5]")->type_name("N");

@@ -404,7 +404,7 @@ Command add_compare(CLI::App& root) {
     app.remove_option(app.get_option(other));
   }
   app.add_option("--scheme", args->schemes,
-                 "these as they are instead of the best settings of many, as NAME:KEY=VALUE,...; may be given again")
+                 "these as they are instead of the best settings of many, as NAME:KEY=VALUE,...")
       ->type_name("SCHEME")
       ->allow_extra_args(false);
   app.get_option("--seed")->description("seed of the messages [1]");

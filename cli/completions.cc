@@ -174,7 +174,7 @@ _gradcodec_scheme() {
 
 _gradcodec() {
   # Bash has split words at : and =; here they are whole again.
-  local words=() i word piece joins=
+  local words=() i word= piece= joins=
   for ((i = 0; i <= COMP_CWORD; i++)); do
     piece=${COMP_WORDS[i]}
     if [[ $i -gt 1 && ($joins || $piece == [:=]*) ]]; then word+=$piece; else words+=("$word") word=$piece; fi

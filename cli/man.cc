@@ -99,6 +99,7 @@ void print_footer(const std::string& footer) {
   for (std::string line; std::getline(lines, line);) {
     const bool indented = line.starts_with("  ");
     if (indented != verbatim) std::printf(indented ? ".PP\n.nf\n" : ".fi\n.PP\n");
+    if (line == "Examples:") std::printf(".PP\n");
     verbatim = indented;
     std::printf("%s\n", roff(line).c_str());
   }
@@ -138,7 +139,7 @@ void print_schemes() {
 
 int run_man(const CLI::App& root) {
   const std::vector<CommandEntry> table = command_table(root);
-  std::printf(".TH GRADCODEC 1 \"\" \"gradcodec %s\" \"User Commands\"\n.ad l\n", GRADCODEC_VERSION);
+  std::printf(".TH GRADCODEC 1 \"\" \"gradcodec %s\" \"User Commands\"\n.ad l\n.nh\n", GRADCODEC_VERSION);
   std::printf(".SH NAME\ngradcodec \\- compress gradients under schemes that keep their promises\n.SH SYNOPSIS\n");
   for (size_t i = 1; i < table.size(); ++i) std::printf("%s\n.br\n", synopsis(table[i]).c_str());
   std::printf(".SH DESCRIPTION\n%s\n", roff(table[0].summary).c_str());

@@ -205,7 +205,7 @@ Command add_replay(CLI::App& root) {
        {"--scheme", "--worker", "--step", "--include", "--exclude", "--nonfinite", "--shared-scale"}) {
     app.remove_option(app.get_option(other));
   }
-  app.add_option("--scheme", args->schemes, "how messages are coded, as NAME:KEY=VALUE,...; may be given again")
+  app.add_option("--scheme", args->schemes, "how messages are coded, as NAME:KEY=VALUE,...")
       ->type_name("SCHEME")
       ->allow_extra_args(false)
       ->required();
