@@ -18,6 +18,7 @@ namespace gradcodec {
 namespace {
 
 constexpr uint64_t kMostCols = 1 << 16;  // sums of columns are held for each chunk that is read at once
+constexpr uint64_t kMostRows = 1 << 20;  // a few bytes may claim them all, and each has a class in memory
 constexpr uint64_t kAtOnce = 16;         // chunks
 constexpr int32_t kMostBase = 1 << 14;   // sixteenths of octaves: no float32 over another is further off
 
@@ -25,7 +26,8 @@ constexpr int32_t kMostBase = 1 << 14;   // sixteenths of octaves: no float32 ov
 uint64_t rows_with_lines(const Inputs& inputs, uint64_t worth) {
   if (inputs.rows == 0 || inputs.size == 0) return 0;
   const uint64_t cols = inputs.size / inputs.rows;
-  return cols <= kMostCols && inputs.rows + cols <= inputs.size / worth ? inputs.rows : 0;
+  const bool few = inputs.rows <= kMostRows && cols <= kMostCols;
+  return few && inputs.rows + cols <= inputs.size / worth ? inputs.rows : 0;
 }
 
 // Sums of magnitudes of a chunk.

@@ -14,7 +14,7 @@ def rows_with_lines(place, worth):
         return 0
     rows = place.shape[0]
     cols = place.size // rows
-    return rows if cols <= 2**16 and rows + cols <= place.size // worth else 0
+    return rows if rows <= 2**20 and cols <= 2**16 and rows + cols <= place.size // worth else 0
 
 
 class LineScales:
