@@ -126,7 +126,7 @@ class MultiscaleDecoder final : public Decoder, public Summable {
     return step == 0 ? Law::at(0) : Law::rounded_to_step(static_cast<double>(value), step);
   }
 
-  const Scales& scales() const { return scales_; }
+  const Scales& own_scales() const { return scales_; }
   const kernels::Draws& draws() const { return draws_; }
 
  private:
@@ -158,7 +158,7 @@ class MultiscaleEncoder final : public Encoder {
   // Every scale rounds all values of a block, and each value takes that of its own.
   void encode(Range range, Code& code, std::span<float> decoded) const override {
     constexpr size_t kBlock = 2048;
-    const Scales& scales = decoder_.scales();
+    const Scales& scales = decoder_.own_scales();
     const auto len = static_cast<size_t>(range.count);
     code.params.clear();
     code.exceptions.clear();
@@ -200,7 +200,7 @@ class MultiscaleEncoder final : public Encoder {
     }
     promise.variance = variance;
     promise.max_error = largest;
-    if (decoder_.scales().steps.back() > 0x1p-126F) promise.omega = omega_;
+    if (decoder_.own_scales().steps.back() > 0x1p-126F) promise.omega = omega_;
     promise.delta = delta_of(promise.omega);
     return promise;
   }
