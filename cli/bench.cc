@@ -197,8 +197,7 @@ Command add_bench(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("bench", "how fast schemes and coders are on this machine, beside memcpy");
   app.add_option("input", args->input, "a dump (.npy, .npz, HDF5); - is standard input [values made in memory]")
       ->type_name("DUMP");
-  app.add_option("--scheme", args->schemes,
-                 "as NAME:KEY=VALUE,... [dqsg:levels=3, dqsg:levels=255, dither:nmse=0.1]")
+  app.add_option("--scheme", args->schemes, "as NAME:KEY=VALUE,... [dqsg:levels=3, dqsg:levels=255, dither:nmse=0.1]")
       ->type_name("SCHEME")
       ->allow_extra_args(false);
   app.add_option("--coder", args->coders, "one alone [every one there is]")

@@ -313,8 +313,7 @@ Command add_stats(CLI::App& root) {
       ->type_name("DUMP|GRADZ")
       ->required();
   app.add_option("--against", args->against, "of a .gradz file: the dump that it was made from")->type_name("DUMP");
-  app.add_option("--scheme", args->schemes,
-                 "also encode one message by this scheme, as NAME:KEY=VALUE,...")
+  app.add_option("--scheme", args->schemes, "also encode one message by this scheme, as NAME:KEY=VALUE,...")
       ->type_name("SCHEME")
       ->allow_extra_args(false);
   args->side.declare(app,

@@ -42,8 +42,8 @@ inline constexpr unsigned kDefaultLevel = 5;
 // Who of them codes that scheme. A private scheme has `pack` whatever they are.
 const Coder& coder_of(const Scheme& scheme, const CoderPair& coders);
 
-// Most schemes that may stand over one another or in a sum. All there is to gain is in two or three; and what is kept for each
-// stage, and the stages' own draws, need a bound.
+// Most schemes that may stand over one another or in a sum. All there is to gain is in two or three; and what is kept
+// for each stage, and the stages' own draws, need a bound.
 inline constexpr size_t kMostStages = 8;
 
 // A user's text, which may be a preset's (codec/presets.h). Throws Error(usage) saying which part is wrong and what is
