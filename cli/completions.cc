@@ -173,6 +173,7 @@ _gradcodec_scheme() {
 }
 
 _gradcodec() {
+  local IFS=$' \t\n'
   # Bash has split words at : and =; here they are whole again.
   local words=() i word= piece= joins=
   for ((i = 0; i <= COMP_CWORD; i++)); do

@@ -81,8 +81,8 @@ class Bash(support.CliTest):
         for line in lines:
             words = [piece for word in re.split(r" +", line) for piece in re.findall(r"[:=]+|[^:=]+", word) or [""]]
             calls.append(f"COMP_WORDS=({' '.join(map(shlex.quote, words))}); COMP_CWORD={len(words) - 1}; COMPREPLY=()"
-                         "; _gradcodec; printf '%s\\n' \"${COMPREPLY[*]}\"")
-        done = subprocess.run(["bash", "-c", "\n".join(calls)], capture_output=True, text=True, cwd=DATA)
+                         "; IFS=e; _gradcodec; IFS=' '; printf '%s\\n' \"${COMPREPLY[*]}\"")
+        done = subprocess.run(["bash", "-u", "-c", "\n".join(calls)], capture_output=True, text=True, cwd=DATA)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         replies = [line.split() for line in done.stdout.splitlines()]
         return replies if len(lines) > 1 else replies[0]

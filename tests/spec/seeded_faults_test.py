@@ -41,7 +41,7 @@ FAULTS = [
      "if worker or step:", "worker-and-step"),
     ("what is shared is drawn by the message's key", "schemes/parts.py",
      "return self.keys.step if shared else self.keys.message", "return self.keys.message", "rotated-shared"),
-    ("a scheme below draws by the same stage", "schemes/parts.py", "self.stage + 1)", "self.stage)",
+    ("a scheme below draws by the same stage", "schemes/parts.py", "self.stage + 1, stores", "self.stage, stores",
      "every-rotate-dqsg-pack"),
     ("an exception counts twice in the next one's gap", "tensors.py", "        at += 1\n", "        at += 2\n",
      "made-exceptions"),
@@ -117,6 +117,16 @@ FAULTS = [
     ("a default may be spelled out", "schemes/texts.py",
      """require(values[key] != default, "'%s': a default that is spelled out" % part)""", "pass",
      "refused-text-default"),
+    ("a mirrored symbol is none, to `model`", "coders/model.py", "np.where(contexts & 1, -np.array(q), q)",
+     "np.array(q)", "model-*"),
+    ("scales are moved the other way", "coders/model.py", "scales + offset", "scales - offset", "model-*"),
+    ("escapes are taken from the end", "coders/model.py", "for z in reversed(escapes)]", "for z in escapes]", "model-*"),
+    ("a row's class counts twice", "schemes/line_scales.py", "8 * (row + col)", "8 * (2 * row + col)", "model-*"),
+    ("steps by class are whole octaves apart", "schemes/line_scales.py", "d0 * ROOTS[d % 16]", "d0 * ROOTS[0]",
+     "*class*"),
+    ("both parts of a sum draw by one stage", "schemes/parts.py", "self.stage + 16 * number", "self.stage",
+     "*lowrank*"),
+    ("a sum is its first part", "schemes/plus.py", " + self.rest.values(code.rest)", "", "*lowrank*"),
     ("a zero byte may stand in a name", "schema.py", 'name and b"\\0" not in name', "name", "refused-name-zero-byte"),
 ]
 
@@ -154,6 +164,8 @@ class SeededFaults(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder) / "reference"
             shutil.copytree(REFERENCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            (copy.parent / "coders").mkdir()
+            shutil.copy(REFERENCE.parent / "coders/model-laws.txt", copy.parent / "coders")
             if file:
                 (copy / file).write_text(with_fault((copy / file).read_text(), old, new))
             done = subprocess.run([sys.executable, "-c", SCRIPT, folder, HERE, likely], capture_output=True, text=True,
