@@ -28,8 +28,15 @@ int32_t from_zigzag(uint64_t z) {
   return z % 2 == 0 ? half : -half - 1;
 }
 
+struct Sampled {
+  uint8_t scale, dither;
+  int32_t q;
+};
+
 // Buffers of a thread, used again and again.
 struct Work {
+  std::vector<Sampled> sample;
+  Bytes other;  // the payload of form 0
   std::vector<uint32_t> infos;
   std::vector<uint16_t> contexts;  // row * 2 + mirrored
   std::vector<uint8_t> tokens, raw_counts;
@@ -70,11 +77,6 @@ struct Moved {
 int32_t mirrored(int32_t q, uint32_t context) { return context % 2 == 0 ? q : -q; }
 
 class Shrinker {
-  struct Sampled {
-    uint8_t scale, dither;
-    int32_t q;
-  };
-
  public:
   explicit Shrinker(const Stream& in)
       : in_(in), work_(work_of_thread()), zero_(static_cast<int32_t>(in.alphabet / 2)), n_(in.symbols.size()) {}
@@ -86,7 +88,7 @@ class Shrinker {
     work_.escapes.clear();
     work_.infos.resize(n_);
     moved.any_raw ? find_infos_and_raw(model, moved) : find_infos(model, moved);
-    const uint64_t bytes = (model.cost >> kLengthBits) * n_ / std::max<size_t>(1, sample_.size()) / 8;
+    const uint64_t bytes = (model.cost >> kLengthBits) * n_ / std::max<size_t>(1, work_.sample.size()) / 8;
     uint32_t form = 1;
     while (form + 1 < kWorth.size() && bytes >= kWorth[form + 1]) ++form;
     put(out, static_cast<uint8_t>(form | model.law << 2 | static_cast<uint32_t>(model.offset + kMostOffset) << 4));
@@ -102,10 +104,11 @@ class Shrinker {
   void take_sample() {
     const bool all = n_ <= kSampleRuns * kSampleRun;
     const size_t runs = all ? 1 : kSampleRuns, len = all ? n_ : kSampleRun;
+    work_.sample.clear();
     for (size_t run = 0; run < runs; ++run) {
       const size_t first = all ? 0 : (n_ - len) / (runs - 1) * run;
       for (size_t i = first; i < first + len; ++i) {
-        sample_.push_back({in_.scales[i], static_cast<uint8_t>(in_.contexts[i] / 2), q_of(i)});
+        work_.sample.push_back({in_.scales[i], static_cast<uint8_t>(in_.contexts[i] / 2), q_of(i)});
       }
     }
   }
@@ -113,7 +116,7 @@ class Shrinker {
   uint64_t cost(uint32_t law, int32_t offset) const {
     const uint32_t* infos = model_infos(law).data();
     uint64_t bits = 0;
-    for (const Sampled& symbol : sample_) {
+    for (const Sampled& symbol : work_.sample) {
       const uint32_t scale = moved_scale(symbol.scale, offset), raw_count = model_raw_count(scale);
       const uint32_t* row = infos + (size_t{scale} * kernels::kDitherClasses + symbol.dither) * kModelTokens;
       uint32_t token = model_token(symbol.q, raw_count);
@@ -201,7 +204,6 @@ class Shrinker {
   Work& work_;
   int32_t zero_;
   size_t n_;
-  std::vector<Sampled> sample_;
 };
 
 // Tokens, raw bits and escapes as symbols.
@@ -287,7 +289,8 @@ class ModelCoder final : public Coder {
     if (!in.scales.empty()) Shrinker(in).run(out);
     // A payload that learns its model, and where scales are, may be the smaller one: where values are sparse, or large
     // in blocks that are no rows and columns.
-    Bytes other;
+    Bytes& other = work_of_thread().other;
+    other.clear();
     put(other, uint8_t{0});
     rans_dither_coder().shrink(in, other);
     if (out.size() > start && out.size() - start <= other.size()) return;
