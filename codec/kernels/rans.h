@@ -39,7 +39,8 @@ struct RansRaw {
 
 // Rows of 32 tokens whose frequencies sum to 2^15, too many rows to have a table of slots: the coder `model`.
 struct RansRows {
-  const uint16_t* starts;     // [row * 32 + token]: sum of the frequencies before it in the row, at most 2^15
+  const uint16_t* starts;     // [row * 32 + token]: sum of the frequencies before it in the row, at most 2^15; token
+                              // 31 has a frequency, unless token 0 has all
   const uint16_t* contexts;   // of each symbol: its row * 2, and a bit that is not looked at
   const uint8_t* raw_counts;  // bits beside a token, of row / 32; token 31 has none; three bytes more may be read.
                               // Null: no token has any

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "codec/float16.h"
+#include "codec/guarded.h"
 
 using namespace gradcodec;
 using kernels::Draws;
@@ -66,23 +67,6 @@ std::vector<float> lattice_floats(size_t n, Lattice lattice) {
   }
   return x;
 }
-
-constexpr uint8_t kCanary = 0xAB;
-
-// A buffer that notices writes past its ends, at any alignment.
-template <typename T>
-struct Guarded {
-  Guarded(size_t n, size_t offset) : all(n + offset + 32, static_cast<T>(kCanary)), len(n), start(offset + 16) {}
-  T* data() { return all.data() + start; }
-  bool intact() const {
-    for (size_t i = 0; i < all.size(); ++i) {
-      if ((i < start || i >= start + len) && all[i] != static_cast<T>(kCanary)) return false;
-    }
-    return true;
-  }
-  std::vector<T> all;
-  size_t len, start;
-};
 
 template <typename T>
 bool same_bits(const T* a, const T* b, size_t n) {

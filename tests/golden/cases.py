@@ -116,7 +116,9 @@ CASES = [
                          ("without-scales", "real.npz", "nuqsgd:s=3", ()),
                          ("below", "real.npz", "topk:k=20%/dqsg:levels=5", ()),
                          ("class", "matrix.npy", "dither:nmse=0.03,steps=class", ("--chunk-log2=12",)),
-                         ("class-special", "special.npz", "dither:nmse=0.1,steps=class", (KEEP,))]],
+                         ("class-special", "special.npz", "dither:nmse=0.1,steps=class", (KEEP,)),
+                         ("heavy", "heavy.npz", "dither:nmse=1e-4", ()),
+                         ("heavy-class", "heavy.npz", "dither:nmse=1e-3,steps=class", ("--chunk-log2=12",))]],
     case("class-pack", "matrix.npy", "--scheme=dither:nmse=0.5,steps=class"),
     case("model-bare", "real.npz", "--scheme=dqsg:levels=3", coder=MODEL, bare="model-dqsg"),
     *[case("choose-" + n, "real.npz", "--scheme=choose:" + s, coder=RANS_DITHER)
@@ -263,6 +265,7 @@ def inputs():
     """Name -> bytes. Values are a real gradient's, or written down here as bits."""
     real = support.real_gradient()
     weights = real["fc2.weight"].reshape(-1)
+    pixels = real["fc1.weight"][:40]
     special = np.array([0x7FC00000, 0x7F800001, 0xFF800000, 0x7F800000, 0x7F7FFFFF, 0xFE800001, 0x7E800000, 0x80000000,
                         0x00000001, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF000000, 0x2B8CBCCC], np.uint32)
     half = np.array([0x3C00, 0x7C00, 0xFC00, 0x7E01, 0x0001, 0x8000, 0x5640], np.uint16).view(np.float16)
@@ -309,6 +312,9 @@ def inputs():
                          "V3": np.array([b"abc", b"xyz"], "V3"),
                          "S0": np.zeros(3, "S0"), "bools": np.arange(9) % 3 == 0},
         "matrix.npy": weights[:5000].astype(np.float16).reshape(50, 100),
+        # Of rows, zero columns and heavy tails: coded by `model`, all its forms, laws and escapes, offsets from -4 to 4.
+        "heavy.npz": {"rows": (pixels * np.abs(pixels) * 1000).astype(np.float16),
+                      "spikes": (weights[1000:1600] * np.where(np.arange(600) % 32, 1, 100)).astype(np.float16)},
         "names.npz": {name: np.float32([i, -i]) for i, name in enumerate(
             ("a/b.c", "\u00fc\u20ac\U0001f600", "with space", "'\"`$\\", "line\nbreak\ttab", "x" * 200, "..", "-o",
              "%s{in}", "e\u0301"))},

@@ -57,6 +57,13 @@ def all_accepted():
         by("countsketch:rows=1,value=i64,exp=62", b"\x02\x08" + b"\xff" * 7 + b"\x7f" + b"\x01" + bytes(6) + b"\x80")
     yield "mask", "A mask as a message.", by("mask", b"\x02" + b"\x40", draws=False)
     yield "mask-empty", "An index set of no places.", by("mask", b"\x00", draws=False, kind=4)
+    yield "model-escape", "By model, an escape for what has a token.", \
+        by("dqsg:levels=3", STEP + b"\x30\x41\x01\x02" + b"\xff\x7f\0\x40", coder=5, count=1)
+    yield "model-form-0", "By model, form 0 where the stream has scales, and a symbol in a row without.", \
+        by("dqsg:levels=3", STEP + b"\x00\x29" + b"\x1f" + bytes(19) + b"\x29" + bytes(20) + b"\x00\x00\x02",
+           coder=5, dims=(32, 32), count=1024)
+    yield "lines-none", "Rows and columns of one class after all.", \
+        by("dither:steps=class", STEP + b"\x01\x00\x00" + packed(3, *[1, 2] * 512), dims=(32, 32), count=1024)
     yield "constant-without-streams", "The constant form of a chunk that has no streams.", \
         by("countsketch:rows=1", b"\x01" + STEP, form=1)
     yield "shrink-biased", "A biased scheme behind shrink, which readers do not check.", \

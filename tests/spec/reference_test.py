@@ -11,6 +11,7 @@ import subprocess
 import sys
 import unittest
 from random import Random
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -20,6 +21,7 @@ import made_files
 import vectors
 from program import SPEC, Case, arrays_of
 from reference import container, decode, rounds
+from reference.coders import model
 from reference.reading import Damaged, Refused, Usage
 
 VECTORS = vectors.all_vectors()
@@ -61,12 +63,28 @@ def plain(tensors):
 
 
 class Vectors(unittest.TestCase):
-    def test_every_vector(self):
+    def check(self, refused):
         """Files to the bit, refusals by their exit codes."""
-        self.assertGreater(len(VECTORS), 1000)
         for name, vector in VECTORS.items():
-            with self.subTest(name, shows=vector["shows"]):
-                self.assertIsNone(vectors.mistake(vector))
+            if ("exit" in vector) == refused:
+                with self.subTest(name, shows=vector["shows"]):
+                    self.assertIsNone(vectors.mistake(vector))
+
+    def test_files_to_refuse(self):
+        self.check(refused=True)
+
+    def test_files_to_decode(self):
+        """Among them payloads of `model` of every form and law, of the outermost offsets, with many escapes."""
+        self.assertGreater(len(VECTORS), 1000)
+        with mock.patch.object(model, "decode", side_effect=model.decode) as spy:
+            self.check(refused=False)
+        payloads = [call.args[0] for call in spy.call_args_list if call.args[1] > 1 and call.args[2] > 0]
+        own = [data for data in payloads if data[0] & 3 > 0]
+        self.assertGreater(len(payloads), len(own))
+        self.assertEqual({data[0] & 3 for data in own}, {1, 2, 3})
+        self.assertEqual({data[0] >> 2 & 3 for data in own}, {0, 1, 2, 3})
+        self.assertLess({0, 8}, {data[0] >> 4 for data in own})
+        self.assertGreater(max(data[1] for data in own if data[0] & 3 == 3), 100)
 
 
 class Examples(Case):

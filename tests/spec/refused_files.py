@@ -149,6 +149,8 @@ def in_scheme_texts():
             (BAD, "order", b"dqsg:bucket=5,levels=3", "with keys in another order"),
             (BAD, "key-twice", b"dqsg:levels=3,levels=3", "with a key twice"),
             (BAD, "key-unknown", b"dqsg:levels=3,x=1", "with a key that the scheme has not"),
+            (BAD, "bucket-of-class", b"dither:bucket=512,steps=class", "with a bucket beside steps by class"),
+            (BAD, "steps-one", b"dither:steps=one", "that spells out the default of steps"),
             (BAD, "key-of-encoder", b"dither:nmse=1", "with a key that only the encoder needs"),
             (BAD, "key-missing", b"dqsg", "without a key that must be there"),
             (BAD, "value-missing", b"later:x", "with a key that has no value"),
@@ -320,6 +322,7 @@ def in_coders():
         yield "elias-" + name, "By elias, %s." % what, BAD, data
     yield "elias-empty", "By elias, a byte for no symbols.", BAD, by("dqsg:levels=3", STEP + b"\x00", coder=4, count=0)
     yield from in_rans()
+    yield from in_model()
 
 
 def in_rans():
@@ -369,6 +372,77 @@ def in_rans():
              by("uniform:bits=4", STEP + bytes([0x05]) + head[1:] + indices + state + words, coder=3, count=64,
                 draws=False))]:
         yield "rans-dither-" + name, "By rans-dither, %s." % what, BAD, data
+
+
+def in_model():
+    """One symbol of three in form 1, an escape: token 31 has the last of 2^15 slots. And the worked example of
+    coders/model.md, 56 symbols."""
+    base, head, escaped = varint(2 * 24), b"\x41", b"\xff\x7f\0\x40"
+
+    def one(data, scheme="dqsg:levels=3", params=STEP + base, **more):
+        return by(scheme, params + data, coder=5, count=1, **more)
+    state, word = bytes.fromhex("8bfe5900"), bytes.fromhex("b359")
+
+    def example(data):
+        return by("dqsg:levels=3", floats(1) + b"\x65\x69" + data, coder=5, count=56)
+    for name, what, data in [
+            ("empty", "a payload of no byte", one(b"")), ("cut", "a payload that ends in its states", one(b"\x41\0\0")),
+            ("offset", "an offset of 5", one(b"\x91\x01\0" + escaped)),
+            ("form-0-bits", "other bits in the byte of form 0", one(b"\x04\x00\x01")),
+            ("form-0-payload", "a payload of rans-dither with other bits in its byte of form 0", one(b"\x00\x04\x01")),
+            ("no-scales", "form 1 of a stream that has no scales",
+             one(head + b"\x01\0" + escaped, "dqsg:levels=3,bucket=5", STEP)),
+            ("escapes-many", "more escapes than symbols", one(head + b"\x02\0\0" + escaped)),
+            ("escapes-claimed", "2^60 escapes claimed", one(head + varint(2**60) + escaped)),
+            ("escape-missing", "an escape too few", one(head + b"\x00" + escaped)),
+            ("escape-left", "an escape too many", example(b"\x01\0" + state + word)),
+            ("escape-alphabet", "an escape of 3, of three symbols", one(head + b"\x01\x03" + escaped)),
+            ("symbol", "a token of 2, of three symbols", one(head + b"\x00" + b"\xf1\x40\x04\0")),
+            ("half-word", "half a word at the end", example(b"\0" + state + word + b"\0")),
+            ("word-missing", "a word too few", example(b"\0" + state)),
+            ("words-left", "a word too many", example(b"\0" + state + word + b"\0\0")),
+            ("state-low", "a first state below 2^15", example(b"\0" + b"\xff\x7f\0\0" + word)),
+            ("state-high", "a first state of 2^31", example(b"\0" + b"\0\0\0\x80" + word)),
+            ("end-state", "a last state that is not 2^15", one(head + b"\x01\0" + b"\xff\xff\0\x40"))]:
+        yield "model-" + name, "By model, %s." % what, BAD, data
+    yield "scales-base", "A base of 32,769 as stored.", BAD, \
+        one(head + b"\x01\0" + escaped, params=STEP + varint(2**15 + 1))
+    yield "scales-none", "No base where the coder is model.", BAD, one(b"", params=STEP)
+    yield "scales-of-class", "No base where steps go by class.", BAD, by("dither:steps=class", STEP + b"\x01" + REST)
+    yield from in_lines()
+
+
+def in_lines():
+    """32 rows of 32, classes by pack: of 160 bits."""
+    classes, zero_first = bytes(20), b"\x1f" + bytes(19)
+    rest = packed(3, *[1] * 1024)
+
+    def of(rows, symbols=rest, listed=b"", form=0):
+        params = STEP + b"\x01\x00" + rows
+        return by("dither:steps=class", params + listed + symbols, form=form, dims=(32, 32), count=1024)
+
+    def lines(data, is_packed=1):
+        return varint(2 * len(data) + is_packed) + data
+    for name, what, rows in [
+            ("none", "no rows and no mark of their absence", None),
+            ("rows-few", "classes of rows too few", classes[:-1]),
+            ("rows-many", "classes of rows too many", classes + b"\0"),
+            ("rows-empty", "classes of rows of no byte", b"")]:
+        data = STEP + b"\x01\x00" if rows is None else STEP + b"\x01\x00" + lines(rows) + lines(classes) + rest
+        yield "lines-" + name, "Of 32 rows, %s." % what, BAD, \
+            by("dither:steps=class", data, dims=(32, 32), count=1024)
+    yield "lines-rans", "Classes of rows that rans refuses.", BAD, of(lines(b"\x04" + bytes(4), 0) + lines(classes))
+    yield "lines-class", "A row of class 32, constant by rans.", BAD, of(lines(b"\x00\x20", 0) + lines(classes))
+    yield "lines-columns-none", "Classes of rows alone.", BAD, of(lines(classes), b"")
+    yield "lines-columns-0", "Columns of one class after all, where rows have classes.", BAD, of(lines(classes) + b"\0")
+    yield "lines-columns-cut", "Classes of columns beyond the end.", BAD, of(lines(classes) + varint(2**20 + 1))
+    zero = lines(zero_first) + lines(classes)
+    yield "lines-zero-symbol", "A symbol other than 0's in a row of zeros.", BAD, \
+        of(zero, packed(3, 2, *[1] * 1023))
+    yield "lines-zero-column", "A symbol other than 0's in a column of zeros.", BAD, \
+        of(lines(classes) + lines(zero_first), packed(3, *[1] * 992, 0, *[1] * 31))
+    yield "lines-zero-exception", "A regular exception in a row of zeros.", BAD, \
+        of(zero, listed=exceptions((0, ONE)), form=4)
 
 
 def in_steps():

@@ -137,6 +137,8 @@ def number_of(text):
 
 def check_together(name, values, part):
     """What the pages say of several keys, or of a value beyond its range."""
+    if name == "dither":
+        require(values["steps"] == "one" or not values["bucket"], "'%s': a bucket beside steps by class" % part)
     if name == "dqsg":
         require(values["levels"] % 2 == 1, "'%s': an even number of levels" % part)
     if name == "bq":

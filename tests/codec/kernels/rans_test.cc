@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "codec/guarded.h"
 #include "codec/kernels/kernels.h"
 
 using namespace gradcodec;
@@ -80,6 +81,88 @@ Coded encode(const Case& made, size_t n, size_t lanes) {
   out.words.resize(
       rans_encode(made.cells.data(), nullptr, n, made.table(), lanes, out.states.data(), out.words.data()));
   return out;
+}
+
+// Rows as the coder `model` has them, of each kind: token 0 that has all, nothing, or about half; other frequencies of
+// 0 among them. Four classes of 32 rows, with 0, 1, 5 and 12 raw bits.
+struct RowsCase {
+  std::vector<uint16_t> starts, contexts, raw;
+  std::vector<uint32_t> infos;
+  std::vector<uint8_t> tokens, counts;
+  std::vector<uint8_t> raw_counts = {0, 1, 5, 12, 0xEE, 0xEE, 0xEE};  // three bytes that may be read
+
+  RowsCase(size_t n, bool with_raw, uint32_t what) {
+    constexpr uint32_t kRows = 128;
+    for (uint32_t row = 0; row < kRows; ++row) add_row(row % 8, random_words(32, what + 100 + row));
+    const auto words = random_words(2 * n, what);
+    for (size_t i = 0; i < n; ++i) {
+      contexts.push_back(static_cast<uint16_t>(words[i] % (2 * kRows)));
+      const uint16_t* row = starts.data() + size_t{contexts[i]} / 2 * 32;
+      // A slot at random; as often a token at random that has a frequency, so that rare ones are seen.
+      const uint32_t slot = words[n + i] >> 17, wanted = words[i] >> 20 & 31;
+      const auto end_of = [&](uint32_t token) { return token == 31 ? 1u << 15 : uint32_t{row[token + 1]}; };
+      auto token = static_cast<uint32_t>(std::upper_bound(row, row + 32, slot) - row - 1);
+      if ((words[n + i] & 1) != 0 && end_of(wanted) > row[wanted]) token = wanted;
+      tokens.push_back(static_cast<uint8_t>(token));
+      infos.push_back((end_of(token) - row[token]) << 16 | row[token]);
+      counts.push_back(with_raw && token != 31 ? raw_counts[contexts[i] / 64] : uint8_t{0});
+      raw.push_back(static_cast<uint16_t>(words[n + i] >> 4 & ((1u << counts[i]) - 1)));
+    }
+  }
+
+  void add_row(uint32_t kind, const std::vector<uint32_t>& words) {
+    uint32_t start = 0;
+    for (uint32_t token = 0; token < 32; ++token) {
+      starts.push_back(static_cast<uint16_t>(start));
+      const uint32_t most = (1u << 15) - 1 - start;  // one is left to token 31
+      uint32_t frequency = words[token] % 3 == 0 ? 0 : std::min(most, words[token] % 2000);
+      if (token == 0) frequency = kind == 0 ? 1u << 15 : kind == 1 ? 0 : 1u << 14;
+      start += kind == 0 && token > 0 ? 0 : frequency;
+    }
+  }
+
+  RansRows rows(bool with_raw) const {
+    return {starts.data(), contexts.data(), with_raw ? raw_counts.data() : nullptr};
+  }
+};
+
+// Of a target, with guards around all that it writes.
+Coded encode(const RowsCase& made, bool with_raw, size_t n, size_t lanes) {
+  const RansRaw raw = {made.raw.data(), made.counts.data()};
+  Guarded<uint32_t> states(lanes, n % 3);
+  std::fill_n(states.data(), lanes, kRansLow);
+  Guarded<uint16_t> words((with_raw ? 2 : 1) * n + kRansMaxLanes, n % 7);
+  const size_t count =
+      rans_encode_infos(made.infos.data(), with_raw ? &raw : nullptr, n, 15, lanes, states.data(), words.data());
+  REQUIRE(count <= (with_raw ? 2 : 1) * n);
+  REQUIRE((states.intact() && words.intact()));
+  return {{states.data(), states.data() + lanes}, {words.data(), words.data() + count}};
+}
+
+struct Decoded {
+  size_t used;
+  std::vector<uint32_t> states;
+  std::vector<uint8_t> tokens;
+  std::vector<uint16_t> raw;
+  bool operator==(const Decoded&) const = default;
+};
+
+// The same, of the first `available` words, the first that a decoder takes first, and 64 that mean nothing.
+Decoded decode(const RowsCase& made, bool with_raw, size_t n, const Coded& coded, size_t available) {
+  std::vector<uint16_t> in(coded.words.rbegin(), coded.words.rbegin() + static_cast<ptrdiff_t>(available));
+  in.resize(available + 64, 0x5AA5);
+  const size_t lanes = coded.states.size();
+  Guarded<uint32_t> states(lanes, n % 5);
+  std::copy(coded.states.begin(), coded.states.end(), states.data());
+  Guarded<uint8_t> tokens(n, n % 7);
+  Guarded<uint16_t> raw(with_raw ? n : 0, n % 3);
+  const size_t used = rans_decode_rows(made.rows(with_raw), n, lanes, states.data(), in.data(), available,
+                                       tokens.data(), with_raw ? raw.data() : nullptr);
+  REQUIRE((states.intact() && tokens.intact() && raw.intact()));
+  return {used,
+          {states.data(), states.data() + lanes},
+          {tokens.data(), tokens.data() + n},
+          {raw.data(), raw.data() + (with_raw ? n : 0)}};
 }
 
 // Whether the symbols come back, every word is used, and the states end where they began.
@@ -230,6 +313,58 @@ TEST_CASE("rans loops: a stream that is cut off is left before its end is passed
       INFO(target << ", " << available << " words");
       CHECK(used > available);
       CHECK(used <= available + 64);
+    }
+  }
+}
+
+TEST_CASE("rows of the coder model: every target writes the words of the definition, and reads them") {
+  for (const bool with_raw : {false, true}) {
+    for (const size_t n : {0, 1, 7, 8, 31, 32, 33, 64, 95, 3000}) {
+      const RowsCase made(n, with_raw, static_cast<uint32_t>(n) + 7);
+      std::vector<uint16_t> raw = made.raw;
+      if (!with_raw) raw.clear();
+      for (const size_t lanes : {1, 8, 32}) {
+        INFO("raw bits " << with_raw << ", lanes " << lanes << ", n " << n);
+        Coded expected;
+        {
+          const WithTarget with("scalar");
+          expected = encode(made, with_raw, n, lanes);
+        }
+        for (const auto& target : available_targets()) {
+          const WithTarget with(target);
+          INFO(target);
+          const Coded got = encode(made, with_raw, n, lanes);
+          REQUIRE((got.words == expected.words && got.states == expected.states));
+          const std::vector<uint32_t> end(lanes, kRansLow);
+          REQUIRE(decode(made, with_raw, n, got, got.words.size()) == Decoded{got.words.size(), end, made.tokens, raw});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("rows of the coder model: a stream that is cut off is left in the same place by every target") {
+  constexpr size_t kLen = 3001;  // a round of one symbol at its end
+  for (const bool with_raw : {false, true}) {
+    const RowsCase made(kLen, with_raw, 78);
+    for (const size_t lanes : {1, 8, 32}) {
+      const Coded coded = encode(made, with_raw, kLen, lanes);
+      for (const size_t available :
+           {size_t{0}, size_t{1}, size_t{100}, coded.words.size() / 2, coded.words.size() - 1}) {
+        INFO("raw bits " << with_raw << ", lanes " << lanes << ", " << available << " words");
+        Decoded expected;
+        {
+          const WithTarget with("scalar");
+          expected = decode(made, with_raw, kLen, coded, available);
+        }
+        CHECK(expected.used > available);
+        CHECK(expected.used <= available + 64);
+        for (const auto& target : available_targets()) {
+          const WithTarget with(target);
+          INFO(target);
+          CHECK(decode(made, with_raw, kLen, coded, available) == expected);
+        }
+      }
     }
   }
 }

@@ -296,6 +296,31 @@ TEST_CASE("dither, steps=class: chunks, exceptions and tensors without rows") {
   CHECK(zero.decoded == std::vector<float>(4096));
 }
 
+// 1e3 is far from what its row and column are steps for: D0 is near 0.01, since the errors that are allowed go to them.
+TEST_CASE("dither, steps=class: a value beyond 32767 steps of its own is kept exactly") {
+  std::vector<float> x(512 * 512, 1e-9F);
+  const size_t at = 100 * 512 + 200;
+  x[at] = 1e3F;
+  const VectorTensor tensor(x, 512);
+  const RoundTrip trip = round_trip(tensor, "dither:nmse=1e-8,steps=class", {1, {}, {}}, 1 << 16);
+  CHECK(same_bits(trip.decoded, trip.promised));
+  const float step = stored_step(trip);
+  INFO("step " << step);
+  REQUIRE(1e3F > 32767 * step);
+  CHECK(trip.decoded[at] == 1e3F);
+  for (size_t i = 0; i < trip.chunks.size(); ++i) {
+    REQUIRE(trip.chunks[i].exceptions.size() == (i == at >> 16 ? 1 : 0));
+  }
+  CHECK(trip.chunks[0].exceptions.front().index == at);
+  double energy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double error = static_cast<double>(trip.decoded[i]) - x[i];
+    energy += error * error;
+  }
+  CHECK(energy > 0);
+  CHECK(energy < 1e-8 * 1e6);
+}
+
 TEST_CASE("scales for a coder change neither symbols nor values") {
   const VectorTensor tensor = uneven();
   for (const char* scheme : {"dqsg:levels=3", "dither:nmse=0.1", "qsgd:s=64,bucket=0,norm=max", "terngrad",
