@@ -133,7 +133,8 @@ Row best_of(Trials& trials, const Family& family, const std::vector<Target>& tar
     if (target.bits ? at != first : at == family.settings.end()) --at;
   }
   Row row = trials.row(number, *at);
-  row.kept = family.asked || keeps(target, row.trial);
+  // An error that is asked for is kept on average; a size is not random.
+  row.kept = (family.asked && target.nmse) || keeps(target, row.trial);
   return row;
 }
 
