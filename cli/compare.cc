@@ -77,15 +77,19 @@ auto of_scheme(const std::string& text, F f) {
   }
 }
 
-// Tries schemes on the dump, each text once.
+// Coder of the fewest bytes where a tensor's scales say most of what there is to say; no --level has it.
+constexpr const char* kSmallCoder = "model";
+
+// Tries schemes on the dump, each text by each coder once. Without a coder: by that of --coder or --level.
 class Trials {
  public:
   Trials(const CompareArguments& args, Source& source) : args_(args), source_(source) {}
 
-  CompressOptions options_of(const std::string& text) const {
+  CompressOptions options_of(const std::string& text, const std::string& coder = "") const {
     CodingArguments coding = static_cast<const CodingArguments&>(args_);
     coding.scheme = text;
     if (coding.seed.empty()) coding.seed = "1";
+    if (!coder.empty()) coding.coder = coder;
     return coding.options(args_.common);
   }
 
@@ -95,24 +99,27 @@ class Trials {
     return bytes;
   }
 
-  const SchemeTrial& trial(const std::string& text) {
-    const auto found = trials_.find(text);
+  // Whether the coder is left to compare.
+  bool chooses_coder() const { return args_.coder.empty() && args_.level.empty(); }
+
+  const SchemeTrial& trial(const std::string& text, const std::string& coder = "") {
+    const auto found = trials_.find({text, coder});
     if (found != trials_.end()) return found->second;
     Progress progress;
-    return trials_.emplace(text, of_scheme(text, [&] { return try_scheme(source_, options_of(text), progress); }))
-        .first->second;
+    const auto run = [&] { return try_scheme(source_, options_of(text, coder), progress); };
+    return trials_.emplace(std::pair(text, coder), of_scheme(text, run)).first->second;
   }
 
-  Row row(size_t target, const std::string& text) {
-    const CompressOptions options = options_of(text);
+  Row row(size_t target, const std::string& text, const std::string& coder = "") {
+    const CompressOptions options = options_of(text, coder);
     const std::string_view promise = of_scheme(text, [&] { return promise_of(source_, options); });
-    return {target, text, std::string(options.coder_of(*options.scheme.scheme).name()), promise, trial(text)};
+    return {target, text, std::string(options.coder_of(*options.scheme.scheme).name()), promise, trial(text, coder)};
   }
 
  private:
   const CompareArguments& args_;
   Source& source_;
-  std::map<std::string, SchemeTrial> trials_;
+  std::map<std::pair<std::string, std::string>, SchemeTrial> trials_;
 };
 
 bool keeps(const Target& target, const SchemeTrial& trial) {
@@ -121,18 +128,24 @@ bool keeps(const Target& target, const SchemeTrial& trial) {
 }
 
 // Of a family the setting of the fewest bits whose error is small enough, or that of the least error within the bits;
-// if there is none, the nearest one.
+// if there is none, the nearest one. By the small coder where that makes the file smaller.
 Row best_of(Trials& trials, const Family& family, const std::vector<Target>& targets, size_t number) {
   const Target& target = targets[number];
-  const auto first = family.settings.begin();
+  const auto first = family.settings.begin(), last = family.settings.end();
   auto at = first;
   if (!family.asked) {
-    at = std::partition_point(first, family.settings.end(), [&](const std::string& text) {
+    at = std::partition_point(first, last, [&](const std::string& text) {
       return keeps(target, trials.trial(text)) == target.bits.has_value();
     });
-    if (target.bits ? at != first : at == family.settings.end()) --at;
+    if (target.bits ? at != first : at == last) --at;
   }
-  Row row = trials.row(number, *at);
+  std::string coder;
+  if (trials.chooses_coder()) {
+    // What it saves may leave room for settings of a smaller error.
+    while (target.bits && at + 1 != last && keeps(target, trials.trial(at[1], kSmallCoder))) ++at;
+    if (trials.trial(*at, kSmallCoder).bytes < trials.trial(*at).bytes) coder = kSmallCoder;
+  }
+  Row row = trials.row(number, *at, coder);
   // An error that is asked for is kept on average; a size is not random.
   row.kept = (family.asked && target.nmse) || keeps(target, row.trial);
   return row;
@@ -255,20 +268,27 @@ std::string measured(const Row& row) {
   return bits + " bits a value, NMSE " + short_number(row.trial.nmse.value_or(0), 3);
 }
 
+// The options that make the row's file.
+std::string command_of(const CompareArguments& args, const Row& row) {
+  std::string out = "--scheme " + row.scheme;
+  if (!args.level.empty()) return out + " --level " + args.level;
+  if (!args.coder.empty() || row.coder == kSmallCoder) {
+    out += " --coder " + (args.coder.empty() ? row.coder : args.coder);
+  }
+  return out;
+}
+
 void print_advice(const CompareArguments& args, const Target& target, const Advice& advice) {
-  std::string with;
-  if (!args.coder.empty()) with = " --coder " + args.coder;
-  if (!args.level.empty()) with = " --level " + args.level;
   if (advice.unbiased == nullptr) {
     std::printf("for %s on this dump there is no unbiased scheme among these\n", target.text().c_str());
   } else {
-    std::printf("for %s on this dump take --scheme %s%s: %s, %s\n", target.text().c_str(),
-                advice.unbiased->scheme.c_str(), with.c_str(), measured(*advice.unbiased).c_str(),
+    std::printf("for %s on this dump take %s: %s, %s\n", target.text().c_str(),
+                command_of(args, *advice.unbiased).c_str(), measured(*advice.unbiased).c_str(),
                 std::string(advice.unbiased->promise).c_str());
   }
   if (advice.biased == nullptr) return;
-  std::printf("  %s, but not unbiased (%s): --scheme %s%s: %s\n", target.nmse ? "smaller" : "nearer",
-              std::string(advice.biased->promise).c_str(), advice.biased->scheme.c_str(), with.c_str(),
+  std::printf("  %s, but not unbiased (%s): %s: %s\n", target.nmse ? "smaller" : "nearer",
+              std::string(advice.biased->promise).c_str(), command_of(args, *advice.biased).c_str(),
               measured(*advice.biased).c_str());
 }
 
@@ -298,7 +318,9 @@ Json advice_json(const std::vector<Row>& rows, const std::vector<Target>& target
     entry["most_nmse"] = targets[i].nmse ? Json(*targets[i].nmse) : Json();
     entry["most_bits"] = targets[i].bits ? Json(*targets[i].bits) : Json();
     entry["unbiased"] = advice.unbiased != nullptr ? Json(advice.unbiased->scheme) : Json();
+    entry["unbiased_coder"] = advice.unbiased != nullptr ? Json(advice.unbiased->coder) : Json();
     entry["biased"] = advice.biased != nullptr ? Json(advice.biased->scheme) : Json();
+    entry["biased_coder"] = advice.biased != nullptr ? Json(advice.biased->coder) : Json();
     out.push_back(std::move(entry));
   }
   return out;
@@ -419,8 +441,9 @@ Command add_compare(CLI::App& root) {
       "a\n"
       "hundred times for each NMSE unless schemes are named. NMSE is ||x' - x||^2 / ||x||^2 of all tensors together.\n"
       "Schemes that have no parameter for the error are given the coarsest setting that keeps it; dither, choose and\n"
-      "lattice are given the error itself, which they keep on average. What a scheme promises is said of these "
-      "tensors.\n"
+      "lattice are given the error itself, which they keep on average. Without --coder and --level the best setting "
+      "of\n"
+      "each is by the coder model if that makes the file smaller. What a scheme promises is said of these tensors.\n"
       "Not tried unless named: grid and threshold, whose parameters are in units of the values, and bq, for privacy.\n"
       "What remembers or takes side information is for gradcodec replay. Speeds, on a terminal and in JSON, are with\n"
       "files and checks, of one run each; gradcodec bench is more exact.\n"

@@ -13,7 +13,9 @@ import numpy as np
 import support
 from support import BAD_INPUT, USAGE
 
-ASKED = ("dither:nmse=", "choose:", "lattice:nmse=", "rotate/dither:nmse=")  # keep what is asked for on average
+ASKED = ("dither:nmse=", "choose:", "lattice:nmse=", "rotate/dither:nmse=", "lowrank:")  # keep what is asked for on average
+
+DIGITS = (100, 90, 80, 70, 60, 50, 45, 40, 35, 30, 25, 20, 17, 14, 12)  # of the errors that are tried
 
 
 def made():
@@ -97,6 +99,46 @@ class Search(Compare):
             best = next(row for row in kept if row["promise"] in ("unbiased", "exact"))
             self.assertEqual((advice["most_nmse"], advice["unbiased"]), (most, best["scheme"]))
             self.assertEqual(advice["biased"], None if kept[0] is best else kept[0]["scheme"])
+
+    def assert_coders(self, report):
+        """The smaller file of the usual coder's and of model's, to the byte."""
+        coders = {row["coder"] for row in report["schemes"]}
+        self.assertEqual(coders, {"zstd", "rans-dither", "model"})
+        for start in ("dither:nmse=", "lowrank:", "maxnorm:", "topk:"):
+            for row in (row for row in report["schemes"] if row["scheme"].startswith(start)):
+                both = {coder: self.by_hand(row["scheme"], f"--coder={coder}") for coder in ("rans-dither", "model")}
+                self.assertEqual(self.figures(row), both[row["coder"]], row)
+                self.assertEqual(row["coder"], min(both, key=lambda coder: both[coder][0]))
+
+    def test_the_coder_of_the_smallest_file(self):
+        row_scales = 2.0 ** -(np.arange(128) % 8)[:, None]
+        rows = np.random.default_rng(1).standard_normal((128, 64)) * row_scales
+        self.dump = self.npy(rows.astype("f4"))
+        report = self.json("--nmse=0.1")
+        self.assert_coders(report)
+        self.assertEqual(report["advice"][0]["unbiased"], "dither:nmse=0.1,steps=class")
+        self.assertEqual(report["advice"][0]["unbiased_coder"], "model")
+        words = self.ok("compare", self.dump, "--nmse=0.1").out.decode()
+        self.assertIn("take --scheme dither:nmse=0.1,steps=class --coder model: ", words)
+        thin = np.random.default_rng(2).standard_normal((2, 128))
+        self.dump = self.npy((thin.T @ thin).astype("f4"))
+        self.assertEqual(self.json("--nmse=0.1")["advice"][0]["unbiased"], "lowrank:rank=16+dither:nmse=0.1,steps=class")
+
+    def test_within_bits_too(self):
+        """What model saves is spent: a setting more would be too many bits by either coder."""
+        report = self.json("--bits=2")
+        row = next(row for row in report["schemes"] if row["scheme"].endswith(",steps=class"))
+        self.assertEqual(self.figures(row), self.by_hand(row["scheme"], "--coder=" + row["coder"]))
+        self.assertLessEqual(row["bits_per_value"], 2)
+        nmse = float(re.search("nmse=([^,]*)", row["scheme"])[1])
+        tried = (digits / 10 ** k for k in range(1, 8) for digits in DIGITS)
+        finer = max(setting for setting in tried if setting < nmse)
+        for coder in ("rans-dither", "model"):
+            self.assertGreater(self.by_hand(f"dither:nmse={finer},steps=class", "--coder=" + coder)[1], 2)
+
+    def test_a_coder_that_is_given_is_taken(self):
+        for option, coders in (("--coder=rans", {"rans"}), ("--level=5", {"rans-dither", "zstd"})):
+            self.assertEqual({row["coder"] for row in self.json("--nmse=0.5", option)["schemes"]}, coders)
 
     def assert_least(self, rows, most):
         """A setting less would have been too much of an error."""
