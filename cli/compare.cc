@@ -47,7 +47,8 @@ struct Row {
   std::string scheme, coder;
   std::string_view promise;
   SchemeTrial trial;
-  bool kept = true;  // what was asked for
+  bool on_average = false;  // it was told the error that is asked for, and keeps it in the mean over its random numbers
+  bool kept = true;         // what was asked for
 };
 
 bool is_unbiased(const Row& row) { return row.promise == "unbiased" || row.promise == "exact"; }
@@ -99,6 +100,14 @@ class Trials {
     return bytes;
   }
 
+  // Whether any tensor is left to schemes: of floats, and not ruled out by an option.
+  bool any_lossy() const {
+    const CompressOptions options = options_of(std::string(kDefaultScheme));
+    const Schema schema = plan_schema(source_, options);
+    return std::any_of(schema.schemes.begin(), schema.schemes.end(),
+                       [&](const StoredScheme& stored) { return stored.text == options.scheme.stored_text(); });
+  }
+
   // Whether the coder is left to compare.
   bool chooses_coder() const { return args_.coder.empty() && args_.level.empty(); }
 
@@ -127,6 +136,18 @@ bool keeps(const Target& target, const SchemeTrial& trial) {
   return !target.bits || trial.bits.value_or(0) <= *target.bits;
 }
 
+std::vector<Family> families_of(const Target& target) {
+  return target.nmse ? families_for_nmse(*target.nmse) : families_for_bits(*target.bits);
+}
+
+// Whether the scheme is told the very error that is asked for.
+bool on_average(const Target& target, const std::string& text) {
+  if (!target.nmse) return false;
+  const std::vector<Family> families = families_of(target);
+  return std::any_of(families.begin(), families.end(),
+                     [&](const Family& family) { return family.asked && family.settings.front() == text; });
+}
+
 // Of a family the setting of the fewest bits whose error is small enough, or that of the least error within the bits;
 // if there is none, the nearest one. By the small coder where that makes the file smaller.
 Row best_of(Trials& trials, const Family& family, const std::vector<Target>& targets, size_t number) {
@@ -146,8 +167,8 @@ Row best_of(Trials& trials, const Family& family, const std::vector<Target>& tar
     if (trials.trial(*at, kSmallCoder).bytes < trials.trial(*at).bytes) coder = kSmallCoder;
   }
   Row row = trials.row(number, *at, coder);
-  // An error that is asked for is kept on average; a size is not random.
-  row.kept = (family.asked && target.nmse) || keeps(target, row.trial);
+  row.on_average = family.asked && target.nmse;
+  row.kept = row.on_average || keeps(target, row.trial);
   return row;
 }
 
@@ -164,10 +185,11 @@ void sort_rows(std::vector<Row>& rows, const std::vector<Target>& targets) {
 std::vector<Row> search(Trials& trials, const std::vector<Target>& targets, Progress& progress) {
   std::vector<Row> rows;
   const uint64_t unit = trials.element_bytes();
-  std::vector<std::vector<Family>> families;
-  for (const Target& target : targets) {
-    families.push_back(target.nmse ? families_for_nmse(*target.nmse) : families_for_bits(*target.bits));
-    progress.total += (families.back().size() + 1) * unit;
+  const bool lossy = trials.any_lossy();
+  std::vector<std::vector<Family>> families(targets.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (lossy) families[i] = families_of(targets[i]);
+    progress.total += (families[i].size() + 1) * unit;
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     for (const Family& family : families[i]) {
@@ -205,7 +227,8 @@ std::vector<Row> named(Trials& trials, const CompareArguments& args, const std::
     for (size_t i = 0; i < targets.size(); ++i) {
       rows.push_back(row);
       rows.back().target = i;
-      rows.back().kept = keeps(targets[i], row.trial);
+      rows.back().on_average = on_average(targets[i], text);
+      rows.back().kept = rows.back().on_average || keeps(targets[i], row.trial);
     }
     progress.done += unit;
   }
@@ -248,7 +271,8 @@ Section section_of(const std::vector<Row>& rows, const std::vector<Target>& targ
   return out;
 }
 
-// What to take for a target: the first unbiased row, and the first one if that is another. Rows are sorted.
+// What to take for a target: the first unbiased row, and the first one if that is another. Rows are sorted. Where all
+// is stored exactly whatever the scheme, nothing but raw.
 struct Advice {
   const Row *unbiased = nullptr, *biased = nullptr;
 };
@@ -257,39 +281,39 @@ Advice advice_of(const std::vector<Row>& rows, size_t target) {
   Advice out;
   for (const Row& row : rows) {
     if (row.target != target || !row.kept || out.unbiased != nullptr) continue;
+    if (row.promise == "exact" && row.scheme != "raw") continue;
     if (is_unbiased(row)) out.unbiased = &row;
     if (!is_unbiased(row) && out.biased == nullptr) out.biased = &row;
   }
   return out;
 }
 
-std::string measured(const Row& row) {
-  const std::string bits = row.trial.bits ? fixed(*row.trial.bits, 2) : "0";
-  return bits + " bits a value, NMSE " + short_number(row.trial.nmse.value_or(0), 3);
-}
-
-// The options that make the row's file.
-std::string command_of(const CompareArguments& args, const Row& row) {
-  std::string out = "--scheme " + row.scheme;
-  if (!args.level.empty()) return out + " --level " + args.level;
-  if (!args.coder.empty() || row.coder == kSmallCoder) {
-    out += " --coder " + (args.coder.empty() ? row.coder : args.coder);
-  }
+std::string measured(const Row& row, const Target& target) {
+  std::string out = short_number(row.trial.bits.value_or(0), 3) + " bits a value, NMSE " +
+                    short_number(row.trial.nmse.value_or(0), 3);
+  if (row.on_average) out += " (" + short_number(*target.nmse, 6) + " on average)";
   return out;
 }
 
+// The options that make the row's file, as they are typed.
+std::string command_of(const CompareArguments& args, const Row& row) {
+  CodingArguments coding = args;
+  if (row.coder == kSmallCoder) coding.coder = row.coder;
+  return "--scheme " + row.scheme + coding.given();
+}
+
 void print_advice(const CompareArguments& args, const Target& target, const Advice& advice) {
+  const auto told = [&](const Row& row) { return command_of(args, row) + ": " + measured(row, target); };
   if (advice.unbiased == nullptr) {
     std::printf("for %s on this dump there is no unbiased scheme among these\n", target.text().c_str());
   } else {
-    std::printf("for %s on this dump take %s: %s, %s\n", target.text().c_str(),
-                command_of(args, *advice.unbiased).c_str(), measured(*advice.unbiased).c_str(),
+    std::printf("for %s on this dump take %s, %s\n", target.text().c_str(), told(*advice.unbiased).c_str(),
                 std::string(advice.unbiased->promise).c_str());
   }
   if (advice.biased == nullptr) return;
-  std::printf("  %s, but not unbiased (%s): %s: %s\n", target.nmse ? "smaller" : "nearer",
-              std::string(advice.biased->promise).c_str(), command_of(args, *advice.biased).c_str(),
-              measured(*advice.biased).c_str());
+  std::printf("  %s, but not unbiased (%s; needs ef/ and --state to be made up for): %s\n",
+              target.nmse ? "smaller" : "nearer", std::string(advice.biased->promise).c_str(),
+              told(*advice.biased).c_str());
 }
 
 void print_rows(const std::vector<Row>& rows, const std::vector<Target>& targets, size_t target,
@@ -301,7 +325,7 @@ void print_rows(const std::vector<Row>& rows, const std::vector<Target>& targets
     if (row.kept) {
       kept.push_back(row);
     } else {
-      others += (others.empty() ? "" : ", ") + row.scheme + " (" + measured(row) + ")";
+      others += (others.empty() ? "" : ", ") + row.scheme + " (" + measured(row, targets[target]) + ")";
     }
   }
   Section section = section_of(kept, targets, timed);
@@ -340,15 +364,20 @@ std::string plot_of(const RandomFile& file, const std::vector<Row>& rows) {
 }
 
 void show(const CompareArguments& args, const RandomFile& file, const Source& source, const std::vector<Row>& rows,
-          const std::vector<Target>& asked, uint64_t seed) {
+          const std::vector<Target>& asked, const Trials& trials) {
   // Of schemes that are named and no target there is one table all the same.
   const std::vector<Target> targets = asked.empty() ? std::vector<Target>(1) : asked;
   if (args.csv) {
     std::fputs(section_csv(section_of(rows, targets, false)).c_str(), stdout);
     return;
   }
+  const uint64_t seed = trials.options_of("raw").id.seed;
   uint64_t values = 0;
-  for (const TensorInfo& info : source.tensors()) values += info.size();
+  bool floats = false;
+  for (const TensorInfo& info : source.tensors()) {
+    values += info.size();
+    floats |= info.dtype.is_float();
+  }
   if (args.json) {
     const Json out = {{"kind", "compare"},
                       {"file", escaped(file.name())},
@@ -375,6 +404,11 @@ void show(const CompareArguments& args, const RandomFile& file, const Source& so
     for (size_t i = 0; i < asked.size(); ++i) print_rows(rows, targets, i, "for " + asked[i].text(), timed);
   }
   if (!asked.empty()) std::printf("\n");
+  if (!trials.any_lossy()) {
+    std::printf("no float tensors%s: every scheme stores them exactly, as raw does\n",
+                floats ? " but those that the options leave out" : "");
+    return;
+  }
   for (size_t i = 0; i < asked.size(); ++i) print_advice(args, asked[i], advice_of(rows, i));
 }
 
@@ -389,7 +423,6 @@ int run_compare(const CompareArguments& args) {
     const std::unique_ptr<Source> source = args.open(file, args.common);
     Trials trials(args, *source);
     check_schemes(args, trials);
-    const uint64_t seed = trials.options_of("raw").id.seed;
     std::optional<OutputFile> plot;
     if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin());
     std::vector<Row> rows;
@@ -405,7 +438,7 @@ int run_compare(const CompareArguments& args) {
       plot->write(as_bytes(plot_of(*file, rows)));
       plot->commit();
     }
-    show(args, *file, *source, rows, asked, seed);
+    show(args, *file, *source, rows, asked, trials);
     return 0;
   });
 }
