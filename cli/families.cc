@@ -102,6 +102,7 @@ std::vector<Family> families_for_nmse(double nmse) {
 std::vector<Family> families_for_bits(double bits) {
   std::vector<Family> front = {over("dither:nmse=", errors()),
                                over("dither:nmse=", errors(), ",steps=class"),
+                               over("lowrank:rank=16+dither:nmse=", errors(), ",steps=class"),
                                {{"choose:bits=" + number_text(bits)}, true},
                                over("lattice:nmse=", errors()),
                                over("rotate/dither:nmse=", errors())};

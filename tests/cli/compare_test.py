@@ -124,6 +124,7 @@ class Search(Compare):
         thin = np.random.default_rng(2).standard_normal((2, 128))
         self.dump = self.npy((thin.T @ thin).astype("f4"))
         self.assertEqual(self.json("--nmse=0.1")["advice"][0]["unbiased"], "lowrank:rank=16+dither:nmse=0.1,steps=class")
+        self.assertRegex(self.json("--bits=1.5")["advice"][0]["unbiased"], r"^lowrank:rank=16\+dither:nmse=.*,steps=class$")
 
     def test_within_bits_too(self):
         """What model saves is spent: a setting more would be too many bits by either coder."""
