@@ -36,6 +36,15 @@ CoderPair coders_of(const CodingArguments& args) {
   return coders_for_level(static_cast<unsigned>(parse_count(args.level, "--level", 1, 9)));
 }
 
+// A word that a shell takes as it is, in quotes if there are signs that mean something to one.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./%@";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 }  // namespace
 
 void CodingArguments::declare(CLI::App& app) {
@@ -76,6 +85,28 @@ void CodingArguments::declare(CLI::App& app) {
   app.add_option("--chunk-log2", chunk, "log2 of the elements a chunk, 12 to 22 [18]")->type_name("N");
   app.add_flag("--as-bf16", as_bf16, "two-byte void or integer elements of .npy and .npz are bfloat16");
   app.add_flag("--drop-unsupported", drop_unsupported, "leave out what a .gradz file cannot carry, and say so");
+}
+
+std::string CodingArguments::given() const {
+  std::string out;
+  const auto add = [&out](const char* option, const std::string& value) {
+    if (!value.empty()) out += std::string(" ") + option + " " + shell_word(value);
+  };
+  add("--coder", coder);
+  add("--level", level);
+  add("--seed", seed);
+  add("--worker", worker);
+  add("--step", step);
+  for (const std::string& glob : include) add("--include", glob);
+  for (const std::string& glob : exclude) add("--exclude", glob);
+  add("--min-elements", min_elements);
+  if (nonfinite != "error") add("--nonfinite", nonfinite);
+  add("--shared-scale", shared_scale);
+  add("--loss-attribute", loss_attribute);
+  add("--chunk-log2", chunk);
+  if (as_bf16) out += " --as-bf16";
+  if (drop_unsupported) out += " --drop-unsupported";
+  return out;
 }
 
 CompressOptions CodingArguments::options(const CommonOptions& common) const {

@@ -20,6 +20,9 @@ struct CodingArguments {
 
   void declare(CLI::App& app);
 
+  // What was given but for --scheme, as a shell takes it: " --level 2 --exclude '*.bias'". Empty if nothing was.
+  std::string given() const;
+
   // Throws Error(usage). Without --seed the system gives one.
   CompressOptions options(const CommonOptions& common) const;
 

@@ -47,7 +47,8 @@ struct Row {
   std::string scheme, coder;
   std::string_view promise;
   SchemeTrial trial;
-  bool kept = true;  // what was asked for
+  bool on_average = false;  // it was told the error that is asked for, and keeps it in the mean over its random numbers
+  bool kept = true;         // what was asked for
 };
 
 bool is_unbiased(const Row& row) { return row.promise == "unbiased" || row.promise == "exact"; }
@@ -77,15 +78,19 @@ auto of_scheme(const std::string& text, F f) {
   }
 }
 
-// Tries schemes on the dump, each text once.
+// Coder of the fewest bytes where a tensor's scales say most of what there is to say; no --level has it.
+constexpr const char* kSmallCoder = "model";
+
+// Tries schemes on the dump, each text by each coder once. Without a coder: by that of --coder or --level.
 class Trials {
  public:
   Trials(const CompareArguments& args, Source& source) : args_(args), source_(source) {}
 
-  CompressOptions options_of(const std::string& text) const {
+  CompressOptions options_of(const std::string& text, const std::string& coder = "") const {
     CodingArguments coding = static_cast<const CodingArguments&>(args_);
     coding.scheme = text;
     if (coding.seed.empty()) coding.seed = "1";
+    if (!coder.empty()) coding.coder = coder;
     return coding.options(args_.common);
   }
 
@@ -95,24 +100,35 @@ class Trials {
     return bytes;
   }
 
-  const SchemeTrial& trial(const std::string& text) {
-    const auto found = trials_.find(text);
-    if (found != trials_.end()) return found->second;
-    Progress progress;
-    return trials_.emplace(text, of_scheme(text, [&] { return try_scheme(source_, options_of(text), progress); }))
-        .first->second;
+  // Whether any tensor is left to schemes: of floats, and not ruled out by an option.
+  bool any_lossy() const {
+    const CompressOptions options = options_of(std::string(kDefaultScheme));
+    const Schema schema = plan_schema(source_, options);
+    return std::any_of(schema.schemes.begin(), schema.schemes.end(),
+                       [&](const StoredScheme& stored) { return stored.text == options.scheme.stored_text(); });
   }
 
-  Row row(size_t target, const std::string& text) {
-    const CompressOptions options = options_of(text);
+  // Whether the coder is left to compare.
+  bool chooses_coder() const { return args_.coder.empty() && args_.level.empty(); }
+
+  const SchemeTrial& trial(const std::string& text, const std::string& coder = "") {
+    const auto found = trials_.find({text, coder});
+    if (found != trials_.end()) return found->second;
+    Progress progress;
+    const auto run = [&] { return try_scheme(source_, options_of(text, coder), progress); };
+    return trials_.emplace(std::pair(text, coder), of_scheme(text, run)).first->second;
+  }
+
+  Row row(size_t target, const std::string& text, const std::string& coder = "") {
+    const CompressOptions options = options_of(text, coder);
     const std::string_view promise = of_scheme(text, [&] { return promise_of(source_, options); });
-    return {target, text, std::string(options.coder_of(*options.scheme.scheme).name()), promise, trial(text)};
+    return {target, text, std::string(options.coder_of(*options.scheme.scheme).name()), promise, trial(text, coder)};
   }
 
  private:
   const CompareArguments& args_;
   Source& source_;
-  std::map<std::string, SchemeTrial> trials_;
+  std::map<std::pair<std::string, std::string>, SchemeTrial> trials_;
 };
 
 bool keeps(const Target& target, const SchemeTrial& trial) {
@@ -120,20 +136,39 @@ bool keeps(const Target& target, const SchemeTrial& trial) {
   return !target.bits || trial.bits.value_or(0) <= *target.bits;
 }
 
+std::vector<Family> families_of(const Target& target) {
+  return target.nmse ? families_for_nmse(*target.nmse) : families_for_bits(*target.bits);
+}
+
+// Whether the scheme is told the very error that is asked for.
+bool on_average(const Target& target, const std::string& text) {
+  if (!target.nmse) return false;
+  const std::vector<Family> families = families_of(target);
+  return std::any_of(families.begin(), families.end(),
+                     [&](const Family& family) { return family.asked && family.settings.front() == text; });
+}
+
 // Of a family the setting of the fewest bits whose error is small enough, or that of the least error within the bits;
-// if there is none, the nearest one.
+// if there is none, the nearest one. By the small coder where that makes the file smaller.
 Row best_of(Trials& trials, const Family& family, const std::vector<Target>& targets, size_t number) {
   const Target& target = targets[number];
-  const auto first = family.settings.begin();
+  const auto first = family.settings.begin(), last = family.settings.end();
   auto at = first;
   if (!family.asked) {
-    at = std::partition_point(first, family.settings.end(), [&](const std::string& text) {
+    at = std::partition_point(first, last, [&](const std::string& text) {
       return keeps(target, trials.trial(text)) == target.bits.has_value();
     });
-    if (target.bits ? at != first : at == family.settings.end()) --at;
+    if (target.bits ? at != first : at == last) --at;
   }
-  Row row = trials.row(number, *at);
-  row.kept = family.asked || keeps(target, row.trial);
+  std::string coder;
+  if (trials.chooses_coder()) {
+    // What it saves may leave room for settings of a smaller error.
+    while (target.bits && at + 1 != last && keeps(target, trials.trial(at[1], kSmallCoder))) ++at;
+    if (trials.trial(*at, kSmallCoder).bytes < trials.trial(*at).bytes) coder = kSmallCoder;
+  }
+  Row row = trials.row(number, *at, coder);
+  row.on_average = family.asked && target.nmse;
+  row.kept = row.on_average || keeps(target, row.trial);
   return row;
 }
 
@@ -150,10 +185,11 @@ void sort_rows(std::vector<Row>& rows, const std::vector<Target>& targets) {
 std::vector<Row> search(Trials& trials, const std::vector<Target>& targets, Progress& progress) {
   std::vector<Row> rows;
   const uint64_t unit = trials.element_bytes();
-  std::vector<std::vector<Family>> families;
-  for (const Target& target : targets) {
-    families.push_back(target.nmse ? families_for_nmse(*target.nmse) : families_for_bits(*target.bits));
-    progress.total += (families.back().size() + 1) * unit;
+  const bool lossy = trials.any_lossy();
+  std::vector<std::vector<Family>> families(targets.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (lossy) families[i] = families_of(targets[i]);
+    progress.total += (families[i].size() + 1) * unit;
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     for (const Family& family : families[i]) {
@@ -191,7 +227,8 @@ std::vector<Row> named(Trials& trials, const CompareArguments& args, const std::
     for (size_t i = 0; i < targets.size(); ++i) {
       rows.push_back(row);
       rows.back().target = i;
-      rows.back().kept = keeps(targets[i], row.trial);
+      rows.back().on_average = on_average(targets[i], text);
+      rows.back().kept = rows.back().on_average || keeps(targets[i], row.trial);
     }
     progress.done += unit;
   }
@@ -234,7 +271,8 @@ Section section_of(const std::vector<Row>& rows, const std::vector<Target>& targ
   return out;
 }
 
-// What to take for a target: the first unbiased row, and the first one if that is another. Rows are sorted.
+// What to take for a target: the first unbiased row, and the first one if that is another. Rows are sorted. Where all
+// is stored exactly whatever the scheme, nothing but raw.
 struct Advice {
   const Row *unbiased = nullptr, *biased = nullptr;
 };
@@ -243,32 +281,39 @@ Advice advice_of(const std::vector<Row>& rows, size_t target) {
   Advice out;
   for (const Row& row : rows) {
     if (row.target != target || !row.kept || out.unbiased != nullptr) continue;
+    if (row.promise == "exact" && row.scheme != "raw") continue;
     if (is_unbiased(row)) out.unbiased = &row;
     if (!is_unbiased(row) && out.biased == nullptr) out.biased = &row;
   }
   return out;
 }
 
-std::string measured(const Row& row) {
-  const std::string bits = row.trial.bits ? fixed(*row.trial.bits, 2) : "0";
-  return bits + " bits a value, NMSE " + short_number(row.trial.nmse.value_or(0), 3);
+std::string measured(const Row& row, const Target& target) {
+  std::string out = short_number(row.trial.bits.value_or(0), 3) + " bits a value, NMSE " +
+                    short_number(row.trial.nmse.value_or(0), 3);
+  if (row.on_average) out += " (" + short_number(*target.nmse, 6) + " on average)";
+  return out;
+}
+
+// The options that make the row's file, as they are typed.
+std::string command_of(const CompareArguments& args, const Row& row) {
+  CodingArguments coding = args;
+  if (row.coder == kSmallCoder) coding.coder = row.coder;
+  return "--scheme " + row.scheme + coding.given();
 }
 
 void print_advice(const CompareArguments& args, const Target& target, const Advice& advice) {
-  std::string with;
-  if (!args.coder.empty()) with = " --coder " + args.coder;
-  if (!args.level.empty()) with = " --level " + args.level;
+  const auto told = [&](const Row& row) { return command_of(args, row) + ": " + measured(row, target); };
   if (advice.unbiased == nullptr) {
     std::printf("for %s on this dump there is no unbiased scheme among these\n", target.text().c_str());
   } else {
-    std::printf("for %s on this dump take --scheme %s%s: %s, %s\n", target.text().c_str(),
-                advice.unbiased->scheme.c_str(), with.c_str(), measured(*advice.unbiased).c_str(),
+    std::printf("for %s on this dump take %s, %s\n", target.text().c_str(), told(*advice.unbiased).c_str(),
                 std::string(advice.unbiased->promise).c_str());
   }
   if (advice.biased == nullptr) return;
-  std::printf("  %s, but not unbiased (%s): --scheme %s%s: %s\n", target.nmse ? "smaller" : "nearer",
-              std::string(advice.biased->promise).c_str(), advice.biased->scheme.c_str(), with.c_str(),
-              measured(*advice.biased).c_str());
+  std::printf("  %s, but not unbiased (%s; needs ef/ and --state to be made up for): %s\n",
+              target.nmse ? "smaller" : "nearer", std::string(advice.biased->promise).c_str(),
+              told(*advice.biased).c_str());
 }
 
 void print_rows(const std::vector<Row>& rows, const std::vector<Target>& targets, size_t target,
@@ -280,7 +325,7 @@ void print_rows(const std::vector<Row>& rows, const std::vector<Target>& targets
     if (row.kept) {
       kept.push_back(row);
     } else {
-      others += (others.empty() ? "" : ", ") + row.scheme + " (" + measured(row) + ")";
+      others += (others.empty() ? "" : ", ") + row.scheme + " (" + measured(row, targets[target]) + ")";
     }
   }
   Section section = section_of(kept, targets, timed);
@@ -297,7 +342,9 @@ Json advice_json(const std::vector<Row>& rows, const std::vector<Target>& target
     entry["most_nmse"] = targets[i].nmse ? Json(*targets[i].nmse) : Json();
     entry["most_bits"] = targets[i].bits ? Json(*targets[i].bits) : Json();
     entry["unbiased"] = advice.unbiased != nullptr ? Json(advice.unbiased->scheme) : Json();
+    entry["unbiased_coder"] = advice.unbiased != nullptr ? Json(advice.unbiased->coder) : Json();
     entry["biased"] = advice.biased != nullptr ? Json(advice.biased->scheme) : Json();
+    entry["biased_coder"] = advice.biased != nullptr ? Json(advice.biased->coder) : Json();
     out.push_back(std::move(entry));
   }
   return out;
@@ -317,15 +364,20 @@ std::string plot_of(const RandomFile& file, const std::vector<Row>& rows) {
 }
 
 void show(const CompareArguments& args, const RandomFile& file, const Source& source, const std::vector<Row>& rows,
-          const std::vector<Target>& asked, uint64_t seed) {
+          const std::vector<Target>& asked, const Trials& trials) {
   // Of schemes that are named and no target there is one table all the same.
   const std::vector<Target> targets = asked.empty() ? std::vector<Target>(1) : asked;
   if (args.csv) {
     std::fputs(section_csv(section_of(rows, targets, false)).c_str(), stdout);
     return;
   }
+  const uint64_t seed = trials.options_of("raw").id.seed;
   uint64_t values = 0;
-  for (const TensorInfo& info : source.tensors()) values += info.size();
+  bool floats = false;
+  for (const TensorInfo& info : source.tensors()) {
+    values += info.size();
+    floats |= info.dtype.is_float();
+  }
   if (args.json) {
     const Json out = {{"kind", "compare"},
                       {"file", escaped(file.name())},
@@ -352,6 +404,11 @@ void show(const CompareArguments& args, const RandomFile& file, const Source& so
     for (size_t i = 0; i < asked.size(); ++i) print_rows(rows, targets, i, "for " + asked[i].text(), timed);
   }
   if (!asked.empty()) std::printf("\n");
+  if (!trials.any_lossy()) {
+    std::printf("no float tensors%s: every scheme stores them exactly, as raw does\n",
+                floats ? " but those that the options leave out" : "");
+    return;
+  }
   for (size_t i = 0; i < asked.size(); ++i) print_advice(args, asked[i], advice_of(rows, i));
 }
 
@@ -366,7 +423,6 @@ int run_compare(const CompareArguments& args) {
     const std::unique_ptr<Source> source = args.open(file, args.common);
     Trials trials(args, *source);
     check_schemes(args, trials);
-    const uint64_t seed = trials.options_of("raw").id.seed;
     std::optional<OutputFile> plot;
     if (!args.plot.empty()) plot.emplace(args.plot, args.force, file->origin());
     std::vector<Row> rows;
@@ -382,7 +438,7 @@ int run_compare(const CompareArguments& args) {
       plot->write(as_bytes(plot_of(*file, rows)));
       plot->commit();
     }
-    show(args, *file, *source, rows, asked, seed);
+    show(args, *file, *source, rows, asked, trials);
     return 0;
   });
 }
@@ -414,15 +470,15 @@ Command add_compare(CLI::App& root) {
   app.add_flag("-f,--force", args->force, "replace an existing plot");
   args->common.declare(app);
   app.footer(
-      "Every figure is of a whole .gradz file that was written, read again and decoded; the whole dump is coded, about "
-      "a\n"
-      "hundred times for each NMSE unless schemes are named. NMSE is ||x' - x||^2 / ||x||^2 of all tensors together.\n"
-      "Schemes that have no parameter for the error are given the coarsest setting that keeps it; dither, choose and\n"
-      "lattice are given the error itself, which they keep on average. What a scheme promises is said of these "
-      "tensors.\n"
-      "Not tried unless named: grid and threshold, whose parameters are in units of the values, and bq, for privacy.\n"
-      "What remembers or takes side information is for gradcodec replay. Speeds, on a terminal and in JSON, are with\n"
-      "files and checks, of one run each; gradcodec bench is more exact.\n"
+      "Every figure is of a whole .gradz file that was written, read again and decoded; the whole dump is coded,\n"
+      "about a hundred and twenty times for each NMSE unless schemes are named. NMSE is ||x' - x||^2 / ||x||^2 of\n"
+      "all tensors together. Schemes that have no parameter for the error are given the coarsest setting that keeps\n"
+      "it; dither, choose and lattice are given the error itself, which they keep on average. Without --coder and\n"
+      "--level the best setting of each is by the coder model if that makes the file smaller. What a scheme\n"
+      "promises is said of these tensors. Not tried unless named: grid and threshold, whose parameters are in units\n"
+      "of the values, and bq, for privacy. What remembers or takes side information is for gradcodec replay.\n"
+      "Speeds, on a terminal and in JSON, are with files and checks, of one run each; gradcodec bench is more\n"
+      "exact.\n"
       "Examples:\n"
       "  gradcodec compare grads.h5\n"
       "  gradcodec compare grads.npz --nmse 0.05 --plot schemes.svg\n"

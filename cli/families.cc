@@ -91,7 +91,8 @@ std::vector<Family> joined(std::vector<Family> front, std::vector<Family> back) 
 
 std::vector<Family> families_for_nmse(double nmse) {
   const std::string text = number_text(nmse);
-  std::vector<Family> asked;
+  std::vector<Family> asked = {{{"dither:nmse=" + text + ",steps=class"}, true},
+                               {{"lowrank:rank=16+dither:nmse=" + text + ",steps=class"}, true}};
   for (const char* front : {"dither:nmse=", "choose:nmse=", "lattice:nmse=", "rotate/dither:nmse="}) {
     asked.push_back({{front + text}, true});
   }
@@ -100,6 +101,8 @@ std::vector<Family> families_for_nmse(double nmse) {
 
 std::vector<Family> families_for_bits(double bits) {
   std::vector<Family> front = {over("dither:nmse=", errors()),
+                               over("dither:nmse=", errors(), ",steps=class"),
+                               over("lowrank:rank=16+dither:nmse=", errors(), ",steps=class"),
                                {{"choose:bits=" + number_text(bits)}, true},
                                over("lattice:nmse=", errors()),
                                over("rotate/dither:nmse=", errors())};

@@ -19,15 +19,17 @@ import sys
 import tempfile
 
 # The promise is of `gradcodec schemes --json`; every scheme there is in the list, but for those that code no dump by
-# themselves.
+# themselves. Behind a scheme may stand a coder, as it is typed.
 SCHEMES = [
     "raw",
     "dither:nmse=0.01",
     "dither:nmse=0.1",
+    "dither:nmse=0.1,steps=class --coder model",
     "dither:nmse=0.1,bucket=512",
     "choose:nmse=1",
     "lattice:nmse=0.1",
     "lowrank:rank=8+dither:nmse=0.1",
+    "lowrank:rank=16+dither:nmse=0.1,steps=class --coder model",
     "dqsg:levels=3",
     "dqsg:levels=5,bucket=512",
     "dqsg:levels=255",
@@ -63,7 +65,7 @@ SCHEMES = [
 ]
 ANSWERS = {"at", "mask"}  # to what others ask for, and index sets
 MEMORIES = {"ef", "ec", "momentum", "diana", "shrink"}  # whose first messages are those of the scheme behind them
-CODERS = ["pack", "elias", "zstd", "rans", "rans-dither"]
+CODERS = ["pack", "elias", "zstd", "rans", "rans-dither", "model"]
 CODED = ["dither:nmse=0.1", "dqsg:levels=3", "dqsg:levels=255"]
 USUAL = "rans-dither"
 SIZE = 1 << 24  # floats that no cache holds
@@ -105,26 +107,31 @@ class Program:
             whole = self.json("stats", packed, "-q", "--against", dump, *side)["whole"]
         return whole["bits_per_value"], whole["nmse"]
 
-    def speeds(self, dump, schemes, size, rounds):
-        """{scheme: (bytes a second, share of memcpy in the same run)}"""
+    def speeds(self, dump, rows, size, rounds):
+        """{row of SCHEMES: (bytes a second, share of memcpy in the same run)}"""
         out = {}
-        for coder in (USUAL, "zstd", "pack"):
-            mine = [scheme for scheme in schemes if coder_of(scheme) == coder]
+        for coder in (USUAL, "zstd", "pack", "model"):
+            mine = {scheme_of(row): row for row in rows if coder_of(row) == coder}
             if not mine:
                 continue
             report = self.json("bench", dump, "-q", "-T1", "--coder", coder, "--size", size, "--repeats", rounds,
                                *(f"--scheme={scheme}" for scheme in mine))
             memcpy = report["memcpy"][0]["memcpy_gb_per_s"]
-            for row in report["combinations"]:
-                prepare = row["prepare_gb_per_s"]
-                seconds = 1 / row["encode_gb_per_s"] + (1 / prepare if prepare else 0)
-                out[row["scheme"]] = (1e3 / seconds, 1 / seconds / memcpy)
+            for measured in report["combinations"]:
+                prepare = measured["prepare_gb_per_s"]
+                seconds = 1 / measured["encode_gb_per_s"] + (1 / prepare if prepare else 0)
+                out[mine[measured["scheme"]]] = (1e3 / seconds, 1 / seconds / memcpy)
         return out
 
 
-def coder_of(scheme):
-    """What compress takes."""
-    return "zstd" if scheme == "raw" else "pack" if scheme.startswith("bq") else USUAL
+def scheme_of(row):
+    return row.partition(" --coder ")[0]
+
+
+def coder_of(row):
+    """The one that is named, or what compress takes."""
+    usual = "zstd" if row == "raw" else "pack" if row.startswith("bq") else USUAL
+    return row.partition(" --coder ")[2] or usual
 
 
 def digits(x):
@@ -145,10 +152,11 @@ def headings_of(dumps, names):
 
 
 def scheme_rows(program, dumps):
-    for scheme in SCHEMES:
-        row = [f"`{scheme}`", program.unbiased(scheme)]
+    for entry in SCHEMES:
+        scheme = scheme_of(entry)
+        row = [f"`{entry}`", program.unbiased(scheme)]
         for dump in dumps:
-            bits, nmse = program.measure(dump, scheme)
+            bits, nmse = program.measure(dump, scheme, coder_of(entry))
             row += [f"{bits:.2f}", digits(nmse)]
         yield row
 

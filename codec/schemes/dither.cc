@@ -30,7 +30,7 @@ constexpr std::array<ParamSpec, 4> kParams = {{
     {.kind = ParamSpec::choice,
      .name = "steps",
      .help =
-         "one step for the tensor, or steps that follow the scale of rows and columns: fewer bits for the same nmse",
+         "one step for the tensor, or steps that follow the scale of rows and columns: often fewer bits for that nmse",
      .choices = "one|class",
      .fallback = "one",
      .decoder_needs = true},
@@ -48,7 +48,8 @@ class Dither final : public Scheme {
   std::string_view promises() const override {
     return "unbiased; each error uniform on (-step/2, step/2) and independent of the value, step = rms sqrt(12 nmse);\n"
            "E||x'-x||^2 = nmse ||x||^2 for each tensor or bucket (less where values are\n"
-           "kept exactly, more where a step would be below 2^-126)";
+           "kept exactly, more where a step would be below 2^-126);\n"
+           "steps=class: by class, each error uniform on its own step";
   }
   std::string_view source() const override { return "Schuchman 1964; the quantizer is that of dqsg"; }
 

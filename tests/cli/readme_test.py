@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the README prints is what the program prints, where no byte depends on the version of a library."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,14 +38,23 @@ class Readme(support.CliTest):
         out = self.ok("stats", "grads.h5", "--scheme", "dqsg:levels=3", "--scheme", "dither:nmse=0.1", cwd=self.dir)
         self.assert_printed(out.out.decode().splitlines()[-2:])
 
+    def test_fewest_bits(self):
+        text = " ".join(self.lines)
+        for scheme in ("dither:nmse=0.1,steps=class", "lowrank:rank=16+dither:nmse=0.1,steps=class"):
+            self.ok("compress", "grads.h5", "-f", "--seed", "1", "--scheme", scheme, "--coder", "model", cwd=self.dir)
+            size = f"{(self.dir / 'grads.h5.gradz').stat().st_size:,}"
+            self.assertRegex(text, re.escape(f"`--scheme {scheme} --coder model`, {size}") + r"\b")
+
     def test_comparison(self):
         at = self.lines.index("    $ gradcodec compare grads.h5 --nmse 0.1")
-        shown = [line.split() for line in self.lines[at + 4:at + 12]]
-        rows, advice = shown[:5], shown[6:8]
-        out = self.ok("compare", "grads.h5", "--nmse=0.1", *(f"--scheme={row[0]}" for row in rows), cwd=self.dir)
-        printed = [line.split() for line in out.out.decode().splitlines()]
-        self.assertEqual([line for line in printed if line in rows], rows)
-        self.assertEqual(printed[-2:], advice)
+        shown = [line.split() for line in self.lines[at + 4:at + 11]]
+        rows, advice = shown[:5], shown[6]
+        printed = []
+        for options in ([], ["--coder=model"]):  # each row is by one of them
+            out = self.ok("compare", "grads.h5", "--nmse=0.1", *options, *(f"--scheme={row[0]}" for row in rows), cwd=self.dir)
+            printed += [line.split() for line in out.out.decode().splitlines()]
+        for line in rows + [advice]:
+            self.assertIn(line, printed)
 
     def table(self, *options, dumps=("fc.h5", "lstm-small.npz", "transformer-layer.npy")):
         program = str(Path(os.environ["GRADCODEC"]).resolve())
