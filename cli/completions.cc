@@ -198,7 +198,7 @@ _gradcodec() {
     [[ " $options " == *" $option "* ]] || option=
   fi
   [[ $option ]] && _gradcodec_kind
-  if [[ ! $head && ${kind[0]} == optional ]]; then kind=(); fi
+  if [[ ! $head && ${kind[0]-} == optional ]]; then kind=(); fi
   if ((${#kind[@]} == 0)); then
     if [[ $typed == -* ]]; then
       _gradcodec_words "$typed" $options
@@ -207,7 +207,7 @@ _gradcodec() {
     option=
     _gradcodec_kind
   fi
-  case ${kind[0]} in
+  case ${kind[0]-} in
     words | optional) _gradcodec_words "$value" "${kind[@]:1}" ;;
     files) _gradcodec_files "$value" "${kind[@]:1}" ;;
     folders)
@@ -217,7 +217,7 @@ _gradcodec() {
     scheme) _gradcodec_scheme "$value" ;;
   esac
   for word in "${COMPREPLY[@]}"; do
-    [[ $word == *[:=/] && ${kind[0]} == scheme ]] && compopt -o nospace 2>/dev/null
+    [[ $word == *[:=/] && ${kind[0]-} == scheme ]] && compopt -o nospace 2>/dev/null
   done
   # Of a word that bash has split, only the last piece is replaced.
   [[ $piece == [:=]* ]] && piece=

@@ -279,7 +279,7 @@ class ModelCoder final : public Coder {
   std::string_view name() const override { return "model"; }
   uint16_t id() const override { return 5; }
   std::string_view summary() const override {
-    return "rANS by fixed tables of the dither and of the scale of lines; rans-dither if that is smaller";
+    return "rANS by fixed tables of dither and of scales of lines; rans-dither if smaller";
   }
 
   void shrink(const Stream& in, Bytes& out) const override {
