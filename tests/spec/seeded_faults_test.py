@@ -114,6 +114,12 @@ FAULTS = [
      "require(reader.uint(8) is not None,", "refused-bare-*"),
     ("varints need not be shortest", "reading.py", 'require(byte > 0 or i == 0, "a varint that is not the shortest")',
      "pass", "refused-dither-m-not-shortest"),
+    ("escapes of model may be left over", "coders/model.py", "require(not escapes,", "require(True,", "*model-escape*"),
+    ("an escape of model has raw bits", "coders/model.py",
+     "                q.append(escapes.pop())\n                continue",
+     "                lanes.raw(i - first, raw_count(scales[i]))\n                q.append(escapes.pop())\n"
+     "                continue", "model-heavy"),
+    ("steps by class may have buckets", "schemes/texts.py", 'values["steps"] == "one" or', "True or", "*text-bucket-*"),
     ("a default may be spelled out", "schemes/texts.py",
      """require(values[key] != default, "'%s': a default that is spelled out" % part)""", "pass",
      "refused-text-default"),
@@ -154,6 +160,8 @@ class SeededFaults(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder) / "reference"
             shutil.copytree(REFERENCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            (copy.parent / "coders").mkdir()
+            shutil.copy(REFERENCE.parent / "coders/model-laws.txt", copy.parent / "coders")
             if file:
                 (copy / file).write_text(with_fault((copy / file).read_text(), old, new))
             done = subprocess.run([sys.executable, "-c", SCRIPT, folder, HERE, likely], capture_output=True, text=True,
