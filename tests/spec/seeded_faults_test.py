@@ -41,7 +41,7 @@ FAULTS = [
      "if worker or step:", "worker-and-step"),
     ("what is shared is drawn by the message's key", "schemes/parts.py",
      "return self.keys.step if shared else self.keys.message", "return self.keys.message", "rotated-shared"),
-    ("a scheme below draws by the same stage", "schemes/parts.py", "self.stage + 1)", "self.stage)",
+    ("a scheme below draws by the same stage", "schemes/parts.py", "self.stage + 1,", "self.stage,",
      "every-rotate-dqsg-pack"),
     ("an exception counts twice in the next one's gap", "tensors.py", "        at += 1\n", "        at += 2\n",
      "made-exceptions"),
