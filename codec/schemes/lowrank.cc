@@ -444,7 +444,7 @@ class LowRank final : public Scheme {
   std::string_view name() const override { return "lowrank"; }
   std::span<const ParamSpec> params() const override { return kParams; }
   std::string_view summary() const override {
-    return "a matrix of low rank that is near; made for lowrank:rank=8+dither:nmse=0.1";
+    return "a near matrix of low rank; made for lowrank:rank=8+dither:nmse=0.1";
   }
   std::string_view promises() const override {
     return "biased: a projection on few components, whose factors are dithered; the expected error is known;\n"
