@@ -127,7 +127,7 @@ TEST_CASE("randk's decoder refuses counts that were not drawn") {
     ByteReader in(stored, "stored");
     const auto decoder = choice.restore(in, inputs);
     const uint64_t kept = decoder->streams({}, {0, 200})[0].count;
-    Code code = {{}, right.chunks[0].streams, {}, {}, {}};
+    Code code = {{}, right.chunks[0].streams, {}, {}, {}, {}};
     code.streams[0].symbols.resize(kept);
     code.streams[1].bytes.resize(3 * kept);
     decoder->decode(code, {0, 200}, out);

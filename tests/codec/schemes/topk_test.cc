@@ -222,20 +222,20 @@ TEST_CASE("topk's decoder refuses what no encoder writes") {
     CHECK_THROWS_WITH(restore(wrong), Catch::Contains("bytes more"));
   }
   SECTION("a value that is not regular") {
-    Code code = {right.chunks[1].params, right.chunks[1].streams, {}, {}, {}};
+    Code code = {right.chunks[1].params, right.chunks[1].streams, {}, {}, {}, {}};
     for (auto& symbol : code.streams[0].symbols) symbol = 0x7F;
     for (auto& byte : code.streams[1].bytes) byte = std::byte{0xFF};
     CHECK_THROWS_WITH(decoder->decode(code, last, out), Catch::Contains("above 2^126"));
   }
   SECTION("an exception without need") {
-    Code code = {right.chunks[1].params, right.chunks[1].streams, {{3, 0x3F800000}}, {}, {}};
+    Code code = {right.chunks[1].params, right.chunks[1].streams, {{3, 0x3F800000}}, {}, {}, {}};
     CHECK_THROWS_WITH(decoder->decode(code, last, out), Catch::Contains("without need"));
   }
   SECTION("an exception that is kept with a value") {
     ByteReader params(right.chunks[1].params, "params");
     std::vector<uint32_t> places;
     take_indices(params, right.chunks[1].streams[0].symbols.size(), 100, places);
-    Code code = {right.chunks[1].params, right.chunks[1].streams, {{places.at(0), 0x7F800000}}, {}, {}};
+    Code code = {right.chunks[1].params, right.chunks[1].streams, {{places.at(0), 0x7F800000}}, {}, {}, {}};
     CHECK_THROWS_WITH(decoder->decode(code, last, out), Catch::Contains("has a value too"));
   }
 }
