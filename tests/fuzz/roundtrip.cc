@@ -144,6 +144,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   for (int tensors = data.ConsumeIntegralInRange(1, 2); tensors > 0; --tensors) {
     const char* type = types[data.ConsumeIntegralInRange(0, 3)];
     const std::vector<float> values = some_values(data);
+    const bool is_large = std::any_of(values.begin(), values.end(), [](float x) { return std::fabs(x) > 65504; });
+    if (is_large && type[1] != '8') type = "f4";
     const uint64_t rows = values.size() % 3 == 0 ? 3 : 1;
     job.source.add_values("t" + std::to_string(tensors), type, {rows, values.size() / rows}, values);
   }
