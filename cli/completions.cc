@@ -14,17 +14,17 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Which names files have that an option's value names, by the kind that --help shows.
-struct FileKind {
+struct KindOfFile {
   std::string_view kind, suffixes;  // no suffixes: any file
 };
-constexpr FileKind kFileKinds[] = {{"DUMP", "npy npz h5 hdf5"},
-                                   {"GRADZ", "gradz bare"},
-                                   {"SET", "indices"},
-                                   {"STATE", "state"},
-                                   {"SCHEMA", ""},
-                                   {"SVG", "svg"},
-                                   {"HTML", "html"},
-                                   {"CSV", "csv"}};
+constexpr KindOfFile kFileKinds[] = {{"DUMP", "npy npz h5 hdf5"},
+                                     {"GRADZ", "gradz bare"},
+                                     {"SET", "indices"},
+                                     {"STATE", "state"},
+                                     {"SCHEMA", ""},
+                                     {"SVG", "svg"},
+                                     {"HTML", "html"},
+                                     {"CSV", "csv"}};
 
 std::string joined(const Words& words, std::string_view between = " ") {
   std::string out;
