@@ -296,14 +296,13 @@ std::string measured(const Row& row, const Target& target) {
 }
 
 // The options that make the row's file, as they are typed.
-std::string command_of(const CompareArguments& args, const Row& row) {
-  CodingArguments coding = args;
+std::string command_of(CodingArguments coding, const Row& row) {
   if (row.coder == kSmallCoder) coding.coder = row.coder;
   return "--scheme " + row.scheme + coding.given();
 }
 
 void print_advice(const CompareArguments& args, const Target& target, const Advice& advice) {
-  const auto told = [&](const Row& row) { return command_of(args, row) + ": " + measured(row, target); };
+  const auto told = [&](const Row& row) { return command_of(static_cast<const CodingArguments&>(args), row) + ": " + measured(row, target); };
   if (advice.unbiased == nullptr) {
     std::printf("for %s on this dump there is no unbiased scheme among these\n", target.text().c_str());
   } else {
