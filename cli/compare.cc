@@ -302,7 +302,9 @@ std::string command_of(CodingArguments coding, const Row& row) {
 }
 
 void print_advice(const CompareArguments& args, const Target& target, const Advice& advice) {
-  const auto told = [&](const Row& row) { return command_of(static_cast<const CodingArguments&>(args), row) + ": " + measured(row, target); };
+  const auto told = [&](const Row& row) {
+    return command_of(static_cast<const CodingArguments&>(args), row) + ": " + measured(row, target);
+  };
   if (advice.unbiased == nullptr) {
     std::printf("for %s on this dump there is no unbiased scheme among these\n", target.text().c_str());
   } else {
