@@ -8,8 +8,8 @@
 namespace gradcodec {
 
 // Settings of one scheme, from the largest error and the fewest bits on. Where `asked`, there is one, which has what is
-// asked for as its parameter: an error is kept in the mean over its random numbers, and one message may be a little off;
-// bits are what it aims at, and the file may have more.
+// asked for as its parameter: an error is kept in the mean over its random numbers, and one message may be a little
+// off; bits are what it aims at, and the file may have more.
 struct Family {
   std::vector<std::string> settings;
   bool asked = false;
