@@ -53,7 +53,7 @@ void fill_row(const Tail& tail, const std::array<uint64_t, kPoints>& points, uin
   int64_t escaping = upper[16] + lower[15], others = 0;
   for (uint32_t token = 1; token < kModelEscape; ++token) {
     const uint32_t k = (token + 1) / 2;
-    const int64_t p = token % 2 == 1 ? upper[k] - upper[k + 1 <= 16 ? k + 1 : 16] : lower[k - 1] - lower[k];
+    const int64_t p = token % 2 == 1 ? upper[k] - upper[k + 1] : lower[k - 1] - lower[k];
     frequency[token] = (p + (kOne >> 16)) >> 17;
     if (frequency[token] == 0) escaping += p;
     others += frequency[token];
